@@ -1,0 +1,100 @@
+"""The seam below the engine: all that a backend must do. A backend is one module of `backends/`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from charonia_runtime.core.batch import Batch
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.server import InferenceServer
+
+
+@dataclass(frozen=True, slots=True)
+class BackendTraits:
+    """What the engine must know of a backend before it makes one."""
+
+    default_model_filename: str = ""
+    default_cpu_instances: int = 1
+    """Instances of a CPU group whose configuration gives no count."""
+    preferred_kind: InstanceKind = InstanceKind.AUTO
+    """The kind of instances where the configuration has no instance group."""
+    optional_inputs: bool = False
+    """Whether configurations may mark inputs as optional."""
+    parallel_instances: bool = True
+    """Whether instances of one model may be created at the same time."""
+    on_event_loop: bool = False
+    """Whether `create_instance` gives a `LoopInstance` instead of an `Instance`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Where the version to load lies and what the command line says to its backend."""
+
+    name: str
+    version: int
+    directory: Path
+    """The model's folder, with labels and configuration."""
+    version_directory: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """`--backend-config` settings of this backend, global ones included."""
+    gpus: tuple[int, ...] = ()
+    """Ids of the GPUs that may be used."""
+    server: InferenceServer | None = None
+    """The server that loads the model, for models that call other models."""
+
+
+class Instance(Protocol):
+    """One copy of a model that executes one batch at a time, always in the same thread."""
+
+    def execute(self, batch: Batch) -> None:
+        """
+        Answer every request of the batch (`Batch.respond`, `Batch.scatter` or `Batch.fail`).
+
+        May raise: an `InferenceError` goes to the requests that are not answered yet as it is, anything else as an
+        `InternalError` with the exception's text.
+        """
+
+    def close(self) -> None:
+        """Free what the instance holds. Called once, in the instance's thread, after the last batch."""
+
+
+class LoopInstance(Protocol):
+    """One copy of a model that runs elsewhere, in another process say; driven from the event loop without a thread."""
+
+    def begin(self, batch: Batch, done: Callable[[], None]) -> None:
+        """
+        Start a batch, without blocking. Call `done` on the event loop once the instance can take the next batch.
+
+        The batch's requests are answered before that, or later where the model is decoupled.
+        """
+
+    async def close(self) -> None:
+        """Free what the instance holds. Called once, after the last batch."""
+
+
+class Backend(Protocol):
+    """
+    One loaded version of a model; made anew for each, so it may keep weights that its instances share.
+
+    Constructed as `Backend(files)` in a loader thread, then `auto_complete`, `load`, `create_instance` (more than
+    once), and at the end `close`, after all instances are closed. All may block and raise `InferenceError`.
+    """
+
+    traits: ClassVar[BackendTraits]
+
+    def __init__(self, files: ModelFiles) -> None: ...
+
+    def auto_complete(self, config: ModelConfig) -> ModelConfig:
+        """
+        Fill in what the model file tells and `config` leaves open.
+
+        May change only inputs, outputs, max_batch_size, scheduling and decoupled; the engine renders the document anew.
+        """
+
+    def load(self, config: ModelConfig) -> None:
+        """Check the model file against the final configuration and load what instances share."""
+
+    def create_instance(self, placement: Placement) -> Instance | LoopInstance: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,41 @@
+"""The seam above the engine: what `cli` needs of a frontend. A frontend is one module of `frontends/`."""
+
+from dataclasses import field
+from typing import Any, Protocol
+
+from charonia_runtime.core.server import InferenceServer
+
+
+def option(default: Any, text: str, *, flag: str = "", metavar: str = "") -> Any:
+    """
+    A field of an options dataclass that is a command-line flag as well.
+
+    The field's annotation decides how values are read: `bool`, `int`, `float`, `str`, or `tuple[str, ...]` for a flag
+    that may be repeated. `text` is its help; `flag` its name where it is not the field's own with dashes; `metavar`
+    the value's pattern in the help.
+    """
+    return field(default=default, metadata={"text": text, "flag": flag, "metavar": metavar})
+
+
+class Frontend(Protocol):
+    """
+    One protocol on one listener. Constructed as `Frontend(options, server)`, with the module's own `Options`
+    dataclass (frozen; each field made by `option`, one of them `enabled`).
+    """
+
+    name: str
+    """What log lines and errors call the service: `HTTP`, `GRPC`, `metrics`."""
+    address: str
+    """`host:port` that it listens on, for the log and for conflicts between frontends."""
+
+    async def start(self) -> None:
+        """Bind and serve. Raises UnavailableError when the address is taken."""
+
+    async def stop(self, timeout_seconds: float) -> None:
+        """Accept nothing new, finish what is in flight within the time, then close every connection."""
+
+
+class FrontendFactory(Protocol):
+    """The class of a frontend, as `cli` calls it."""
+
+    def __call__(self, options: Any, server: InferenceServer) -> Frontend: ...

@@ -1,0 +1,92 @@
+"""An inference request, its responses, and the sink they are sent to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
+
+ParameterValue = bool | int | float | str
+"""What a request or response parameter may hold. Test for bool before int."""
+
+ANY_VERSION = -1
+"""The model version of a request that names none: the largest version that is ready."""
+
+
+@dataclass(slots=True)
+class RequestedOutput:
+    """An output that the client asked for by name; how it is encoded on the wire stays with the codec."""
+
+    name: str
+    classes: int = 0
+    """The classification extension's number of classes; 0 for the tensor itself."""
+    shared_memory: SharedMemoryRef | None = None
+    """Where the client wants the tensor's bytes instead of in the response."""
+
+
+@dataclass(slots=True, frozen=True)
+class SequenceId:
+    """A request's place in a sequence. Integer and string ids are distinct; 0 and "" mean none."""
+
+    correlation_id: int | str
+    start: bool = False
+    end: bool = False
+
+
+@dataclass(slots=True)
+class InferenceResponse:
+    """
+    One answer to one request. With `error` set, outputs are empty.
+
+    `model_version` is the version that ran. `flag_only` marks an answer that carries nothing but the final flag: a
+    decoupled model that ended after its last response.
+    """
+
+    model_name: str
+    model_version: int
+    id: str = ""
+    outputs: list[Tensor] = field(default_factory=list)
+    parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
+    error: InferenceError | None = None
+    final: bool = True
+    flag_only: bool = False
+
+
+class ResponseSink(Protocol):
+    """Where a request's responses go. The engine calls `send` on the event loop's thread, in order; `final` ends it."""
+
+    def send(self, response: InferenceResponse) -> None: ...
+
+
+@dataclass(slots=True)
+class InferenceRequest:
+    """
+    One request. Belongs to the frontend until `InferenceServer.submit`, then to the scheduler, then to its batch.
+
+    Inputs are keyed by name, in the order the client sent them. `outputs` empty means all of the model's outputs.
+    """
+
+    model_name: str
+    inputs: dict[str, Tensor]
+    sink: ResponseSink
+    model_version: int = ANY_VERSION
+    id: str = ""
+    outputs: list[RequestedOutput] = field(default_factory=list)
+    parameters: dict[str, ParameterValue] = field(default_factory=dict)
+    sequence: SequenceId | None = None
+    priority: int = 0
+    timeout_us: int = 0
+    cancelled: bool = False
+    """Set by `InferenceServer.cancel`; schedulers drop flagged requests, running models may look at it."""
+    batch_size: int = 1
+    """Rows of this request; set by the engine's validation (1 when the model does not batch)."""
+    arrival_ns: int = 0
+    """Monotonic clock when the engine accepted the request."""
+    queued_ns: int = 0
+    """Monotonic clock when the scheduler queued it."""
+
+    @property
+    def error_prefix(self) -> str:
+        """What Triton puts before the texts of validation errors."""
+        return f"[request id: {self.id or '<id_unknown>'}] "

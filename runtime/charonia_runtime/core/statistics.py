@@ -1,0 +1,104 @@
+"""Counters of one loaded model version: one source for the statistics endpoint and the metrics."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(slots=True)
+class Duration:
+    """How often something happened and how long it took in all."""
+
+    count: int = 0
+    ns: int = 0
+
+    def add(self, ns: int, count: int = 1) -> None:
+        self.count += count
+        self.ns += ns
+
+
+class FailureReason(Enum):
+    """The `reason` label of failed requests."""
+
+    REJECTED = "REJECTED"
+    CANCELED = "CANCELED"
+    BACKEND = "BACKEND"
+    OTHER = "OTHER"
+
+
+@dataclass(slots=True)
+class BatchStatistics:
+    """Executions of one total batch size."""
+
+    compute_input: Duration = field(default_factory=Duration)
+    compute_infer: Duration = field(default_factory=Duration)
+    compute_output: Duration = field(default_factory=Duration)
+
+
+@dataclass(slots=True)
+class ResponseStatistics:
+    """Responses of one index of decoupled models, filled by backends that report it."""
+
+    compute_infer: Duration = field(default_factory=Duration)
+    compute_output: Duration = field(default_factory=Duration)
+    success: Duration = field(default_factory=Duration)
+    fail: Duration = field(default_factory=Duration)
+    empty_response: Duration = field(default_factory=Duration)
+    cancel: Duration = field(default_factory=Duration)
+
+
+@dataclass(slots=True)
+class ExecutionTimes:
+    """Monotonic clock at the four edges of one execution, in nanoseconds."""
+
+    start: int
+    inputs_ready: int
+    outputs_ready: int
+    end: int
+
+
+@dataclass(slots=True)
+class ModelStatistics:
+    """Counters, changed on the event loop's thread only. Durations are nanoseconds of the monotonic clock."""
+
+    last_inference_ms: int = 0
+    """Milliseconds since the epoch at the end of the last execution; 0 for never."""
+    inference_count: int = 0
+    execution_count: int = 0
+    success: Duration = field(default_factory=Duration)
+    fail: Duration = field(default_factory=Duration)
+    queue: Duration = field(default_factory=Duration)
+    compute_input: Duration = field(default_factory=Duration)
+    compute_infer: Duration = field(default_factory=Duration)
+    compute_output: Duration = field(default_factory=Duration)
+    cache_hit: Duration = field(default_factory=Duration)
+    cache_miss: Duration = field(default_factory=Duration)
+    batches: dict[int, BatchStatistics] = field(default_factory=dict)
+    responses: dict[str, ResponseStatistics] = field(default_factory=dict)
+    failures: dict[FailureReason, int] = field(default_factory=lambda: dict.fromkeys(FailureReason, 0))
+    pending: int = 0
+    """Requests accepted and not yet handed to the backend."""
+
+    def record_execution(self, batch_size: int, times: ExecutionTimes, finished_ms: int) -> None:
+        """Count one call of the backend with `batch_size` rows in all, failed or not."""
+        self.execution_count += 1
+        self.last_inference_ms = finished_ms
+        batch = self.batches.get(batch_size)
+        if batch is None:
+            batch = self.batches[batch_size] = BatchStatistics()
+        batch.compute_input.add(times.inputs_ready - times.start)
+        batch.compute_infer.add(times.outputs_ready - times.inputs_ready)
+        batch.compute_output.add(times.end - times.outputs_ready)
+
+    def record_success(self, batch_size: int, arrival_ns: int, queued_ns: int, times: ExecutionTimes) -> None:
+        """Count one request of `batch_size` rows that was answered."""
+        self.inference_count += batch_size
+        self.success.add(times.end - arrival_ns)
+        self.queue.add(times.start - queued_ns)
+        self.compute_input.add(times.inputs_ready - times.start)
+        self.compute_infer.add(times.outputs_ready - times.inputs_ready)
+        self.compute_output.add(times.end - times.outputs_ready)
+
+    def record_failure(self, duration_ns: int, reason: FailureReason) -> None:
+        """Count one request that failed after it was accepted."""
+        self.fail.add(duration_ns)
+        self.failures[reason] += 1

@@ -1,0 +1,118 @@
+"""A named tensor, and the places where its bytes may lie."""
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.errors import InvalidArgumentError
+
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(slots=True, frozen=True)
+class SharedMemoryRef:
+    """A piece of a region that a client registered; `offset` and `byte_size` are in bytes from the region's start."""
+
+    region: str
+    byte_size: int
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Tensor:
+    """
+    One named tensor. Never changed after creation, except that the engine replaces a `SharedMemoryRef` by its bytes.
+
+    `data` holds the elements in the wire's encoding: little-endian, packed, row-major; BYTES elements each with a
+    4-byte length before them.
+    """
+
+    name: str
+    datatype: DataType
+    shape: tuple[int, ...]
+    data: memoryview | SharedMemoryRef
+
+    @classmethod
+    def from_numpy(cls, name: str, array: npt.NDArray[Any], datatype: DataType | None = None) -> "Tensor":
+        """Wrap an array without copying it (strings and non-contiguous arrays are packed). BF16 must be named."""
+        found = datatype or DataType.from_numpy(array.dtype)
+        if found is DataType.BYTES:
+            return cls(name, found, array.shape, pack_bytes(array.reshape(-1).tolist()))
+        return cls(name, found, array.shape, bytes_of(array))
+
+    def as_numpy(self) -> npt.NDArray[Any]:
+        """
+        The elements as an array of `shape`, without a copy but for BYTES.
+
+        Raises InvalidArgumentError when BYTES data is cut short. The array is read-only where the buffer is.
+        """
+        buffer = self.buffer
+        if self.datatype is DataType.BYTES:
+            array = np.empty(prod(self.shape), dtype=object)
+            array[:] = unpack_bytes(buffer, self.name)
+            return array.reshape(self.shape)
+        return np.frombuffer(buffer, dtype=self.datatype.numpy_dtype).reshape(self.shape)
+
+    @property
+    def buffer(self) -> memoryview:
+        """The tensor's bytes. Raises TypeError while they still lie in an unresolved shared-memory region."""
+        if isinstance(self.data, SharedMemoryRef):
+            raise TypeError(f"tensor '{self.name}' lies in shared memory that has not been resolved")
+        return self.data
+
+    @property
+    def byte_size(self) -> int:
+        data = self.data
+        return data.byte_size if isinstance(data, SharedMemoryRef) else data.nbytes
+
+    @property
+    def element_count(self) -> int:
+        return prod(self.shape)
+
+
+def bytes_of(array: npt.NDArray[Any]) -> memoryview:
+    """The bytes of a numeric array, without a copy when it is contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def pack_bytes(elements: Iterable[bytes | str]) -> memoryview:
+    """BYTES elements in wire encoding; strings are encoded as UTF-8."""
+    pieces: list[bytes] = []
+    for element in elements:
+        raw = element.encode() if isinstance(element, str) else bytes(element)
+        pieces.append(_LENGTH.pack(len(raw)))
+        pieces.append(raw)
+    return memoryview(b"".join(pieces))
+
+
+def unpack_bytes(buffer: memoryview, name: str) -> list[bytes]:
+    """BYTES elements out of their wire encoding. Raises InvalidArgumentError, naming tensor `name`, when one is cut."""
+    elements: list[bytes] = []
+    at, end = 0, buffer.nbytes
+    while at < end:
+        if end - at < _LENGTH.size:
+            raise InvalidArgumentError(
+                f"incomplete string length indicator for inference input '{name}', expecting {_LENGTH.size} bytes "
+                f"but only {end - at} bytes available"
+            )
+        (length,) = _LENGTH.unpack_from(buffer, at)
+        at += _LENGTH.size
+        if end - at < length:
+            raise InvalidArgumentError(
+                f"incomplete string data for inference input '{name}', expecting string of length {length} "
+                f"but only {end - at} bytes available"
+            )
+        elements.append(bytes(buffer[at : at + length]))
+        at += length
+    return elements
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape as Triton prints it: `[1,2]`."""
+    return f"[{','.join(map(str, shape))}]"
