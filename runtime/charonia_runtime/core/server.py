@@ -61,6 +61,8 @@ class VersionStatistics:
     version: int
     config: ModelConfig
     statistics: ModelStatistics
+    earlier: ModelStatistics | None = None
+    """Counters of the copies that reloads replaced: metrics survive a reload, the statistics endpoint starts anew."""
 
 
 @dataclass(frozen=True, slots=True)

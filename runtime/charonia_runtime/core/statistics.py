@@ -56,6 +56,11 @@ class ExecutionTimes:
     end: int
 
 
+_DURATIONS = (
+    "success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss",
+)  # fmt: skip
+
+
 @dataclass(slots=True)
 class ModelStatistics:
     """Counters, changed on the event loop's thread only. Durations are nanoseconds of the monotonic clock."""
@@ -102,3 +107,13 @@ class ModelStatistics:
         """Count one request that failed after it was accepted."""
         self.fail.add(duration_ns)
         self.failures[reason] += 1
+
+    def add(self, other: "ModelStatistics") -> None:
+        """Add the counters that metrics show of another copy of the model."""
+        self.inference_count += other.inference_count
+        self.execution_count += other.execution_count
+        for name in _DURATIONS:
+            duration: Duration = getattr(other, name)
+            getattr(self, name).add(duration.ns, duration.count)
+        for reason, count in other.failures.items():
+            self.failures[reason] += count
