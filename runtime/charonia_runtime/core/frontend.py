@@ -3,18 +3,38 @@
 from dataclasses import field
 from typing import Any, Protocol
 
+from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.server import InferenceServer
 
 
-def option(default: Any, text: str, *, flag: str = "", metavar: str = "") -> Any:
+def option(
+    default: Any,
+    text: str,
+    *,
+    flag: str = "",
+    metavar: str = "",
+    aliases: tuple[str, ...] = (),
+    switch: bool = False,
+) -> Any:
     """
     A field of an options dataclass that is a command-line flag as well.
 
     The field's annotation decides how values are read: `bool`, `int`, `float`, `str`, or `tuple[str, ...]` for a flag
     that may be repeated. `text` is its help; `flag` its name where it is not the field's own with dashes; `metavar`
-    the value's pattern in the help.
+    the value's pattern in the help; `aliases` other names; `switch` marks a bool flag that takes no value.
     """
-    return field(default=default, metadata={"text": text, "flag": flag, "metavar": metavar})
+    return field(
+        default=default,
+        metadata={"text": text, "flag": flag, "metavar": metavar, "aliases": aliases, "switch": switch},
+    )
+
+
+class OptionError(InvalidArgumentError):
+    """A flag's value is malformed. An options dataclass raises it in `__post_init__`; the usage names the flag."""
+
+    def __init__(self, flag: str, message: str) -> None:
+        super().__init__(message)
+        self.flag = flag
 
 
 class Frontend(Protocol):
