@@ -1,0 +1,99 @@
+"""A real `charonia serve` in a process of its own, for tests that speak to it as its users do."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on, now."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def charonia(*arguments: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a `charonia` command to its end."""
+    command = [sys.executable, "-m", "charonia_runtime", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=timeout, env={**os.environ, **environment}
+    )
+
+
+class ServerProcess:
+    """
+    `charonia serve` on free ports of the loopback interface; a context manager that waits until it is live.
+
+    Leaving the context stops it with SIGTERM; `log` then holds all that it printed.
+    """
+
+    def __init__(self, repository: Path, log_path: Path, *flags: str, wait_seconds: float = 60) -> None:
+        self.http_port, self.grpc_port, self.metrics_port = free_port(), free_port(), free_port()
+        self.http = f"127.0.0.1:{self.http_port}"
+        self.grpc = f"127.0.0.1:{self.grpc_port}"
+        self.metrics = f"127.0.0.1:{self.metrics_port}"
+        self._log_path = log_path
+        self._wait_seconds = wait_seconds
+        self._command = [
+            sys.executable, "-m", "charonia_runtime", "serve", f"--model-repository={repository}",
+            "--http-address=127.0.0.1", "--grpc-address=127.0.0.1", f"--http-port={self.http_port}",
+            f"--grpc-port={self.grpc_port}", f"--metrics-port={self.metrics_port}", *flags,
+        ]  # fmt: skip
+
+    def __enter__(self) -> "ServerProcess":
+        with self._log_path.open("wb") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + self._wait_seconds
+        while not self._is_live():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                self.process.wait()
+                raise RuntimeError(f"the server did not start:\n{self.log}")
+            time.sleep(0.02)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def log(self) -> str:
+        return self._log_path.read_text(errors="replace")
+
+    def stop(self, number: int = signal.SIGTERM, timeout: float = 40) -> int:
+        """Send a signal, wait for the end, return the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a GET on the HTTP port."""
+        return self.request("GET", path)
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        with closing(http.client.HTTPConnection(self.http, timeout=30)) as connection:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return response.status, response.read()
+
+    def _is_live(self) -> bool:
+        try:
+            return self.get("/v2/health/live")[0] == 200
+        except OSError:
+            return False

@@ -1,0 +1,125 @@
+"""The rules that every change keeps: lint, formatting, types, import contracts, sizes of modules, the layout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = [*ROOT.glob("runtime/**/*.py"), *ROOT.glob("operator/**/*.py")]
+TOP_LEVEL = {
+    "pyproject.toml", "README.md", "LICENSE", "constraints.txt", "operator", "runtime", "crds", "charts", "tests", "e2e",
+    "Dockerfile.runtime", "Dockerfile.operator",
+}  # fmt: skip
+
+
+def run(*command: str) -> None:
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_lint():
+    run(sys.executable, "-m", "ruff", "check", "--no-cache")
+
+
+def test_formatting():
+    run(sys.executable, "-m", "ruff", "format", "--check", "--no-cache")
+
+
+@pytest.mark.timeout(400)
+def test_types():
+    run(sys.executable, "-m", "mypy")
+
+
+def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contracts of the tree in `directory`, whatever is installed."""
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
+    environment = {**os.environ, "PYTHONPATH": f"{directory / 'runtime'}{os.pathsep}{directory / 'operator'}"}
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_import_contracts():
+    result = lint_imports(ROOT)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("core/request.py", "import asyncio", "Core does no I/O and knows no wire"),
+        ("core/tensor.py", "import charonia_runtime.replies", "Runtime: imports point down"),
+        ("frontends/metrics.py", "import charonia_runtime.engine", "Runtime: imports point down"),
+        ("engine/engine.py", "import charonia_runtime.backends.identity", "Runtime: imports point down"),
+        ("backends/identity.py", "import charonia_runtime.backends.onnxruntime", "Plug-ins do not know each other"),
+        ("engine/schedulers/base.py", "import time", "Schedulers are sans-I/O"),
+        ("engine/engine.py", "import fastapi", "Only the HTTP frontend knows FastAPI and uvicorn"),
+        ("engine/engine.py", "import google.protobuf", "Only protocols know protobuf messages"),
+        ("core/errors.py", "import charonia_operator", "Runtime and operator meet only at a command line"),
+    ],
+)
+def test_import_contracts_fail_when_broken(tmp_path, module, line, contract):
+    for name in ("runtime", "operator"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "examples"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    broken = tmp_path / "runtime/charonia_runtime" / module
+    broken.write_text(broken.read_text() + f"\n{line}\n")
+
+    result = lint_imports(tmp_path)
+
+    assert result.returncode != 0
+    assert f"{contract} BROKEN" in result.stdout
+
+
+def test_no_module_is_over_the_ceiling():
+    too_long = {
+        str(path.relative_to(ROOT)): lines for path in SOURCES if (lines := len(path.read_text().splitlines())) > 400
+    }
+
+    assert too_long == {}
+
+
+def test_every_package_has_a_charter():
+    without = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if path.name == "__init__.py" and not path.read_text().startswith('"""')
+    ]
+
+    assert without == []
+
+
+@pytest.mark.parametrize("folder", ["operator", "tests"])
+def test_folders_that_must_not_be_packages(folder):
+    """`operator/__init__.py` would shadow the standard library; in `tests` equal file names must be allowed."""
+    found = list((ROOT / folder).glob("**/__init__.py"))
+    if folder == "operator":
+        found = [path for path in found if path.parent == ROOT / "operator"]
+
+    assert found == []
+
+
+def test_the_top_level_is_fixed():
+    visible = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - {"build", "dist"}
+
+    assert visible <= TOP_LEVEL
+
+
+def test_every_dependency_of_the_test_extra_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = {
+        line.split("==")[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
+    names = {
+        requirement.split(">")[0].split("[")[0].lower().replace("_", "-")
+        for extra in ("serving", "runtime", "test")
+        for requirement in project["optional-dependencies"][extra]
+    }
+
+    assert names - pinned - {"charonia"} == set()
