@@ -1,0 +1,356 @@
+import gc
+import mmap
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from charonia_runtime.core.errors import (
+    AlreadyExistsError,
+    InferenceError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+)
+from charonia_runtime.core.server import CudaRegion, SystemRegion
+from charonia_runtime.core.tensor import SharedMemoryRef
+from charonia_runtime.engine.shared_memory import SharedMemoryOptions, SharedMemoryRegistry
+
+PAGE = mmap.PAGESIZE
+HANDLE = bytes(64)
+OVERFLOW = (
+    "Integer overflow detected: byte_size ({byte_size}) + offset ({offset}) exceeds maximum value "
+    "(18446744073709551615) for region 'region'"
+)
+
+
+class FakeCuda:
+    """A GPU that maps every handle but the one made of ones."""
+
+    def map(self, raw_handle: bytes, device_id: int, byte_size: int) -> object:
+        if raw_handle == b"\1" * 64:
+            raise OSError("invalid handle")
+        return object()
+
+
+@pytest.fixture
+def objects(tmp_path):
+    """Where the objects lie: `area` of two pages (ones, then twos), and things that are no objects."""
+    (tmp_path / "area").write_bytes(b"\1" * PAGE + b"\2" * PAGE)
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "area")
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path
+
+
+@pytest.fixture
+def registry(objects):
+    return SharedMemoryRegistry(directory=objects)
+
+
+def mapped(path: Path) -> int:
+    return Path("/proc/self/maps").read_text().count(str(path))
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+# --- registration ---
+
+
+def test_a_region_is_listed_and_forgotten(registry):
+    registry.register_system("b", "/area", 0, 64)
+    registry.register_system("a", "area", PAGE, PAGE)
+
+    assert registry.system_regions() == [SystemRegion("a", "area", PAGE, PAGE), SystemRegion("b", "/area", 0, 64)]
+    assert registry.system_regions("b") == [SystemRegion("b", "/area", 0, 64)]
+    registry.unregister_system("b")
+    assert [region.name for region in registry.system_regions()] == ["a"]
+    registry.unregister_system()
+    assert registry.system_regions() == []
+
+
+def test_the_real_directory_is_the_default():
+    key = f"charonia-test-{uuid.uuid4().hex}"
+    path = Path("/dev/shm") / key
+    path.write_bytes(b"abcd")
+    try:
+        registry = SharedMemoryRegistry()
+        registry.register_system("region", f"/{key}", 0, 4)
+        assert bytes(registry.resolve(SharedMemoryRef("region", 4), writable=False)) == b"abcd"
+    finally:
+        path.unlink()
+
+
+def test_a_taken_name_is_refused_and_keeps_its_region(registry):
+    registry.register_system("region", "/area", 0, 64)
+
+    with pytest.raises(AlreadyExistsError, match=r"^shared memory region 'region' already in manager$"):
+        registry.register_system("region", "/nothing", 0, 8)
+    assert registry.system_regions() == [SystemRegion("region", "/area", 0, 64)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "/nothing",
+        "../area",
+        "/directory",
+        "/directory/../area",
+        "/..",
+        ".",
+        "link",
+        "pipe",
+        "a\0rea",
+        "x" * 300,
+        "\ud800",
+    ],
+)
+def test_keys_that_open_nothing(registry, key):
+    before = open_descriptors()
+
+    with pytest.raises(InternalError) as caught:
+        registry.register_system("region", key, 0, 8)
+
+    assert caught.value.message == f"Unable to open shared memory region: '{key}'"
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("key", ["", "/", "///"])
+def test_empty_keys(registry, key):
+    with pytest.raises(InvalidArgumentError) as caught:
+        registry.register_system("region", key, 0, 8)
+
+    assert caught.value.message == f"cannot register shared memory region 'region' - invalid shm key '{key}'"
+
+
+@pytest.mark.parametrize("slashes", ["", "/", "//"])
+def test_reserved_keys(registry, slashes):
+    key = f"{slashes}triton_python_backend_shm_region_1"
+
+    with pytest.raises(InvalidArgumentError) as caught:
+        registry.register_system("region", key, 0, 8)
+
+    assert caught.value.message == (
+        f"cannot register shared memory region 'region' with key '{key}' as the key contains the reserved prefix "
+        "'triton_python_backend_shm_region_'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("offset", "byte_size", "reason"),
+    [
+        (0, 2 * PAGE + 1, "invalid args"),
+        (PAGE, PAGE + 1, "invalid args"),
+        (0, 2**64 - 1, "invalid args"),
+        (2**64 - PAGE, 64, "invalid args"),
+        (-PAGE, 64, "invalid args"),
+        (8, 64, "unable to process address spaceInvalid argument"),
+        (0, 0, "unable to process address spaceInvalid argument"),
+        (2 * PAGE, 0, "unable to process address spaceInvalid argument"),
+    ],
+)
+def test_ranges_that_cannot_be_mapped(registry, offset, byte_size, reason):
+    before = open_descriptors()
+
+    with pytest.raises(InvalidArgumentError) as caught:
+        registry.register_system("region", "/area", offset, byte_size)
+
+    assert caught.value.message == f"failed to register shared memory region 'region': {reason}"
+    assert registry.system_regions() == []
+    assert open_descriptors() == before
+
+
+def test_unknown_regions(registry):
+    registry.unregister_system("nothing")
+    registry.unregister_cuda("nothing")
+    with pytest.raises(NotFoundError, match=r"^Unable to find system shared memory region: 'nothing'$"):
+        registry.system_regions("nothing")
+    with pytest.raises(NotFoundError, match=r"^Unable to find cuda shared memory region: 'nothing'$"):
+        registry.cuda_regions("nothing")
+
+
+def test_clients_can_be_kept_out(objects):
+    registry = SharedMemoryRegistry(SharedMemoryOptions(allow_client_shm=False), directory=objects)
+    calls = [
+        lambda: registry.register_system("region", "/area", 0, 8),
+        lambda: registry.register_cuda("region", HANDLE, 0, 8),
+        registry.unregister_system,
+        registry.unregister_cuda,
+    ]
+
+    for call in calls:
+        with pytest.raises(UnsupportedError) as caught:
+            call()
+        assert caught.value.message == (
+            "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
+        )
+    assert registry.system_regions() == []
+    assert registry.cuda_regions() == []
+
+
+# --- CUDA ---
+
+
+def test_cuda_regions_need_a_gpu(registry):
+    with pytest.raises(InvalidArgumentError) as caught:
+        registry.register_cuda("region", HANDLE, 0, 8)
+
+    assert caught.value.message == "failed to register CUDA shared memory region: 'region', GPUs not supported"
+
+
+def test_cuda_handles_have_a_length(registry):
+    with pytest.raises(InvalidArgumentError) as caught:
+        registry.register_cuda("region", b"abc", 0, 8)
+
+    assert caught.value.message == "'raw_handle' must be a valid base64 encoded cudaIpcMemHandle_t"
+
+
+def test_cuda_handles_that_do_not_open(objects):
+    registry = SharedMemoryRegistry(directory=objects, cuda=FakeCuda())
+
+    with pytest.raises(InvalidArgumentError, match=r"^failed to register shared memory region: invalid args$"):
+        registry.register_cuda("region", b"\1" * 64, 0, 8)
+
+
+def test_the_two_kinds_share_names_and_nothing_else(objects):
+    registry = SharedMemoryRegistry(directory=objects, cuda=FakeCuda())
+    registry.register_cuda("cuda", HANDLE, 1, 8)
+    registry.register_system("system", "/area", 0, 8)
+
+    with pytest.raises(AlreadyExistsError):
+        registry.register_system("cuda", "/area", 0, 8)
+    with pytest.raises(NotFoundError) as caught:
+        registry.system_regions("cuda")
+    assert (
+        caught.value.message == "The region named 'cuda' is registered as CUDA shared memory, not system shared memory"
+    )
+    with pytest.raises(NotFoundError) as caught:
+        registry.cuda_regions("system")
+    assert caught.value.message == (
+        "The region named 'system' is registered as system shared memory, not CUDA shared memory"
+    )
+    with pytest.raises(UnsupportedError):
+        registry.resolve(SharedMemoryRef("cuda", 8), writable=False)
+    registry.unregister_system("cuda")
+    registry.unregister_system()
+    assert registry.cuda_regions() == [CudaRegion("cuda", 1, 8)]
+    registry.unregister_cuda()
+    assert registry.cuda_regions() == []
+
+
+# --- use ---
+
+
+def test_pieces_are_the_objects_own_bytes(registry, objects):
+    registry.register_system("region", "/area", PAGE, PAGE)
+
+    piece = registry.resolve(SharedMemoryRef("region", 4, offset=8), writable=True)
+    piece[:] = b"abcd"
+
+    assert (objects / "area").read_bytes()[PAGE + 8 : PAGE + 13] == b"abcd\2"
+    assert registry.resolve(SharedMemoryRef("region", PAGE), writable=False)[8:13] == b"abcd\2"
+
+
+def test_inputs_are_read_only(registry):
+    registry.register_system("region", "/area", 0, 8)
+
+    with pytest.raises(TypeError):
+        registry.resolve(SharedMemoryRef("region", 8), writable=False)[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("offset", "byte_size", "message"),
+    [
+        (64, 1, "Invalid offset for shared memory region: 'region'"),
+        (5000, 16, "Invalid offset for shared memory region: 'region'"),
+        (-1, 16, "Invalid offset for shared memory region: 'region'"),
+        (60, 5, "Invalid offset + byte size for shared memory region: 'region'"),
+        (0, 65, "Invalid offset + byte size for shared memory region: 'region'"),
+        (0, 0, "Invalid offset + byte size for shared memory region: 'region'"),
+        (
+            32,
+            2**64 - 32,
+            OVERFLOW.format(byte_size=2**64 - 32, offset=32),
+        ),
+        (
+            1,
+            -1,
+            OVERFLOW.format(byte_size=2**64 - 1, offset=1),
+        ),
+    ],
+)
+def test_pieces_outside_their_region(registry, offset, byte_size, message):
+    registry.register_system("region", "/area", 0, 64)
+
+    with pytest.raises(InvalidArgumentError) as caught:
+        registry.resolve(SharedMemoryRef("region", byte_size, offset), writable=False)
+
+    assert caught.value.message == message
+
+
+def test_pieces_of_nothing(registry):
+    with pytest.raises(NotFoundError, match=r"^Unable to find shared memory region: 'region'$"):
+        registry.resolve(SharedMemoryRef("region", 1), writable=False)
+
+
+def test_an_empty_piece_behind_the_start_is_empty(registry):
+    registry.register_system("region", "/area", 0, 64)
+
+    assert registry.resolve(SharedMemoryRef("region", 0, offset=16), writable=False).nbytes == 0
+
+
+@given(offset=st.integers(-(2**63), 2**64), byte_size=st.integers(-(2**63), 2**64))
+def test_a_piece_is_exact_or_refused(tmp_path_factory, offset, byte_size):
+    path = tmp_path_factory.mktemp("objects") / "area"
+    path.write_bytes(bytes(range(64)))
+    registry = SharedMemoryRegistry(directory=path.parent)
+    registry.register_system("region", "area", 0, 64)
+    try:
+        piece = registry.resolve(SharedMemoryRef("region", byte_size, offset), writable=False)
+    except InferenceError as error:
+        assert offset < 0 or byte_size <= 0 or offset + byte_size > 64, error
+    else:
+        assert bytes(piece) == bytes(range(offset % 2**64, (offset + byte_size) % 2**64))
+
+
+def test_a_truncated_object_is_an_error_not_a_crash(registry, objects):
+    registry.register_system("region", "/area", PAGE, PAGE)
+    os.truncate(objects / "area", PAGE + 16)
+
+    with pytest.raises(InvalidArgumentError, match=r"Invalid offset \+ byte size for shared memory region: 'region'"):
+        registry.resolve(SharedMemoryRef("region", 17), writable=False)
+    assert bytes(registry.resolve(SharedMemoryRef("region", 16), writable=False)) == b"\2" * 16
+
+
+def test_memory_stays_mapped_until_the_last_request_ends(registry, objects):
+    registry.register_system("region", "/area", 0, PAGE)
+    before = open_descriptors()
+    first = registry.resolve(SharedMemoryRef("region", 4), writable=False)
+    second = registry.resolve(SharedMemoryRef("region", 4), writable=True)
+
+    registry.unregister_system("region")
+    del first
+    second[:] = b"late"
+    assert mapped(objects / "area") == 1
+    del second
+    gc.collect()
+
+    assert mapped(objects / "area") == 0
+    assert open_descriptors() == before - 1
+    assert (objects / "area").read_bytes()[:4] == b"late"
+
+
+def test_a_name_can_be_reused_while_its_old_memory_is_in_use(registry):
+    registry.register_system("region", "/area", 0, PAGE)
+    old = registry.resolve(SharedMemoryRef("region", 2), writable=False)
+    registry.unregister_system("region")
+    registry.register_system("region", "/area", PAGE, PAGE)
+
+    assert bytes(old) == b"\1\1"
+    assert bytes(registry.resolve(SharedMemoryRef("region", 2), writable=False)) == b"\2\2"
