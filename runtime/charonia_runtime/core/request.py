@@ -23,6 +23,8 @@ class RequestedOutput:
     """The classification extension's number of classes; 0 for the tensor itself."""
     shared_memory: SharedMemoryRef | None = None
     """Where the client wants the tensor's bytes instead of in the response."""
+    memory: memoryview | None = None
+    """The bytes that `shared_memory` names; set by the engine's admission."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,6 +53,8 @@ class InferenceResponse:
     error: InferenceError | None = None
     final: bool = True
     flag_only: bool = False
+    failed: bool = False
+    """Whether `error` counts as a failure of the backend; an error that a model chose to answer with does not."""
 
 
 class ResponseSink(Protocol):
@@ -85,6 +89,8 @@ class InferenceRequest:
     """Monotonic clock when the engine accepted the request."""
     queued_ns: int = 0
     """Monotonic clock when the scheduler queued it."""
+    deadline_ns: int = 0
+    """Monotonic clock when the queue gives it up or puts it back; 0 for never. The scheduler's own."""
 
     @property
     def error_prefix(self) -> str:

@@ -94,14 +94,18 @@ class ModelStatistics:
         batch.compute_infer.add(times.outputs_ready - times.inputs_ready)
         batch.compute_output.add(times.end - times.outputs_ready)
 
-    def record_success(self, batch_size: int, arrival_ns: int, queued_ns: int, times: ExecutionTimes) -> None:
-        """Count one request of `batch_size` rows that was answered."""
-        self.inference_count += batch_size
-        self.success.add(times.end - arrival_ns)
-        self.queue.add(times.start - queued_ns)
-        self.compute_input.add(times.inputs_ready - times.start)
-        self.compute_infer.add(times.outputs_ready - times.inputs_ready)
-        self.compute_output.add(times.end - times.outputs_ready)
+    def record_successes(self, count: int, rows: int, total_ns: int, queue_ns: int, times: ExecutionTimes) -> None:
+        """
+        Count `count` answered requests of one execution, with `rows` rows in all.
+
+        `total_ns` is the sum of their times from arrival to answer, `queue_ns` of those from queue to execution.
+        """
+        self.inference_count += rows
+        self.success.add(total_ns, count)
+        self.queue.add(queue_ns, count)
+        self.compute_input.add((times.inputs_ready - times.start) * count, count)
+        self.compute_infer.add((times.outputs_ready - times.inputs_ready) * count, count)
+        self.compute_output.add((times.end - times.outputs_ready) * count, count)
 
     def record_failure(self, duration_ns: int, reason: FailureReason) -> None:
         """Count one request that failed after it was accepted."""
