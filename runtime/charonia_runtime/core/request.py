@@ -1,6 +1,6 @@
 """An inference request, its responses, and the sink they are sent to."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -63,6 +63,17 @@ class ResponseSink(Protocol):
     def send(self, response: InferenceResponse) -> None: ...
 
 
+class ResponseFlow(Protocol):
+    """How a frontend whose client reads slowly holds a decoupled model back. Used on the event loop's thread."""
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """
+        Call `resume` once the request may have another response: at once, or when its client has read some.
+
+        It is called in any case, at the latest when the client is gone.
+        """
+
+
 @dataclass(slots=True)
 class InferenceRequest:
     """
@@ -89,6 +100,8 @@ class InferenceRequest:
     """Monotonic clock when the engine accepted the request."""
     queued_ns: int = 0
     """Monotonic clock when the scheduler queued it."""
+    flow: ResponseFlow | None = None
+    """What a decoupled model waits for before each response but the first; None lets it send freely."""
     deadline_ns: int = 0
     """Monotonic clock when the queue gives it up or puts it back; 0 for never. The scheduler's own."""
 
