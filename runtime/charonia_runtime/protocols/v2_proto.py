@@ -1,0 +1,30 @@
+"""
+gRPC v2 messages ⇄ bytes: what the `v2_proto_*` codecs share.
+
+The messages themselves (`inference.*`) come from the modules that `tritonclient` carries. `v2_proto_infer` decodes
+inference requests, `v2_proto_answers` encodes their answers, `v2_proto_documents` what describes models,
+`v2_proto_repository`, `v2_proto_memory` and `v2_proto_settings` the control calls.
+"""
+
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from charonia_runtime.core.errors import InternalError
+
+MAX_MESSAGE_BYTES = 2**31 - 1
+"""The largest message that protobuf allows, and Triton's limit both ways."""
+
+
+def parse(message_class: Any, data: bytes) -> Any:
+    """A message out of its bytes. Raises InternalError with Triton's text when they are no such message."""
+    try:
+        return message_class.FromString(data)
+    except DecodeError as error:
+        raise InternalError("Unable to parse request") from error
+
+
+def kind_of(parameter: Any) -> str | None:
+    """Which field of a parameter's `oneof` is set."""
+    kind: str | None = parameter.WhichOneof("parameter_choice")
+    return kind

@@ -1,0 +1,131 @@
+"""
+`InferenceResponse` → bytes of `ModelInferResponse` and `ModelStreamInferResponse` (sections 5.3 and 6).
+
+A message is put together from serialised pieces, the tensors last, and joined once: they are copied a single time.
+Pieces that hardly change from one answer to the next are kept.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from tritonclient.grpc.service_pb2 import ModelInferResponse, ModelStreamInferResponse
+
+from charonia_runtime.core.errors import InternalError
+from charonia_runtime.core.request import InferenceResponse, ParameterValue
+from charonia_runtime.core.tensor import SharedMemoryRef
+from charonia_runtime.protocols.v2_proto import MAX_MESSAGE_BYTES
+from charonia_runtime.protocols.v2_proto_parameters import write_parameters
+from charonia_runtime.protocols.v2_proto_wire import prefix
+
+_ID: Final = 0x1A
+_OUTPUT: Final = 0x2A
+_RAW_CONTENTS: Final = 0x32
+_INFER_RESPONSE: Final = 0x12
+_MARGIN_BYTES: Final = 1 << 20
+"""Room for everything in a message that is no tensor."""
+_FINAL: Final = "triton_final_response"
+_Piece = bytes | memoryview
+
+
+def encode_response(response: InferenceResponse) -> bytes:
+    """
+    A `ModelInferResponse`. Tensors in shared memory leave an empty entry among the raw contents.
+
+    Raises InternalError when the tensors exceed what a message can hold.
+    """
+    pieces = _pieces(response)
+    if response.parameters:
+        pieces.append(_parameters(response.parameters))
+    _check_size(response)
+    return b"".join(pieces)
+
+
+def encode_stream_response(response: InferenceResponse) -> bytes:
+    """A `ModelStreamInferResponse` with a successful answer, which says whether it is the last one. Raises as above."""
+    pieces = _pieces(response)
+    if response.parameters:
+        pieces.append(_parameters({**response.parameters, _FINAL: response.final}))
+    else:
+        pieces.append(_final_flag(final=response.final))
+    _check_size(response)
+    size = sum(piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces)
+    return b"".join((prefix(_INFER_RESPONSE, size), *pieces))
+
+
+def encode_stream_error(text: str, identifier: str, model_name: str, version_text: str, *, final: bool) -> bytes:
+    """An answer of a stream that carries the error of an execution; the rest is as in the request."""
+    message = ModelStreamInferResponse(error_message=text)
+    _identify(message.infer_response, identifier, model_name, version_text, final=final)
+    return bytes(message.SerializeToString())
+
+
+def encode_stream_end(identifier: str, model_name: str, version_text: str) -> bytes:
+    """The final flag of a decoupled model in an answer of its own."""
+    message = ModelStreamInferResponse()
+    _identify(message.infer_response, identifier, model_name, version_text, final=True)
+    return bytes(message.SerializeToString())
+
+
+def encode_stream_rejection(text: str, identifier: str) -> bytes:
+    """An answer of a stream to a request that was refused before it was executed."""
+    message = ModelStreamInferResponse(error_message=text)
+    message.infer_response.SetInParent()
+    message.infer_response.id = identifier
+    return bytes(message.SerializeToString())
+
+
+def _pieces(response: InferenceResponse) -> list[_Piece]:
+    pieces: list[_Piece] = [_model(response.model_name, response.model_version)]
+    if response.id:
+        raw_id = response.id.encode()
+        pieces += (prefix(_ID, len(raw_id)), raw_id)
+    outputs = response.outputs
+    for tensor in outputs:
+        pieces.append(_output(tensor.name, tensor.datatype.wire_name, tensor.shape))
+    for tensor in outputs:
+        data = tensor.data
+        if isinstance(data, SharedMemoryRef):
+            pieces.append(prefix(_RAW_CONTENTS, 0))
+        else:
+            pieces += (prefix(_RAW_CONTENTS, data.nbytes), data)
+    return pieces
+
+
+def _check_size(response: InferenceResponse) -> None:
+    size = sum(tensor.byte_size for tensor in response.outputs if not isinstance(tensor.data, SharedMemoryRef))
+    if size > MAX_MESSAGE_BYTES - _MARGIN_BYTES:
+        raise InternalError(
+            f"the response of model '{response.model_name}' holds {size} bytes of tensors, more than the "
+            f"{MAX_MESSAGE_BYTES} bytes that a gRPC message can carry"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _model(name: str, version: int) -> bytes:
+    return bytes(ModelInferResponse(model_name=name, model_version=str(version)).SerializeToString())
+
+
+@lru_cache(maxsize=4096)
+def _output(name: str, datatype: str, shape: tuple[int, ...]) -> bytes:
+    message = ModelInferResponse.InferOutputTensor(name=name, datatype=datatype, shape=shape)
+    content = bytes(message.SerializeToString())
+    return prefix(_OUTPUT, len(content)) + content
+
+
+@lru_cache(maxsize=2)
+def _final_flag(*, final: bool) -> bytes:
+    return _parameters({_FINAL: final})
+
+
+def _parameters(parameters: Mapping[str, ParameterValue]) -> bytes:
+    message = ModelInferResponse()
+    write_parameters(parameters, message.parameters)
+    return bytes(message.SerializeToString())
+
+
+def _identify(answer: Any, identifier: str, model_name: str, version_text: str, *, final: bool) -> None:
+    answer.id = identifier
+    answer.model_name = model_name
+    answer.model_version = version_text
+    answer.parameters[_FINAL].bool_param = final

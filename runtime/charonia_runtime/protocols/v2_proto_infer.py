@@ -1,0 +1,115 @@
+"""`ModelInferRequest` bytes → `InferenceRequest` (protocol-grpc.md sections 5.1 and 5.2)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritonclient.grpc.service_pb2 import ModelInferRequest
+
+from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.request import InferenceRequest, RequestedOutput, ResponseSink
+from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
+from charonia_runtime.protocols.v2_proto import parse
+from charonia_runtime.protocols.v2_proto_contents import read_contents
+from charonia_runtime.protocols.v2_proto_parameters import read_output, read_parameters, read_region
+from charonia_runtime.protocols.v2_proto_wire import cut
+
+_RawContents = Sequence[bytes | memoryview]
+_RAW_CONTENTS_KEY = 0x3A
+_CUT_FROM_BYTES = 8192
+"""Messages at least this large have their raw tensors cut out: two copies less, for some microseconds of Python."""
+_SLOW_FROM_BYTES = 1 << 20
+_ENTRIES_AT_MOST = 16384
+"""Tensors or parameters of one request. Above, reading them would keep other clients waiting."""
+
+
+class InferMessage:
+    """
+    A decoded `ModelInferRequest`. Raises InternalError when the bytes are none.
+
+    `model_name`, `version_text` and `id` are as the client sent them; `request` looks at the rest.
+    """
+
+    __slots__ = ("_message", "_raw", "id", "is_slow", "model_name", "version_text", "wants_empty_final")
+
+    def __init__(self, data: bytes) -> None:
+        pieces = cut(data, _RAW_CONTENTS_KEY) if len(data) >= _CUT_FROM_BYTES else None
+        rest, contents = pieces if pieces is not None and pieces[1] else (data, ())
+        message = self._message = parse(ModelInferRequest, rest)
+        self._raw: _RawContents = contents or message.raw_input_contents
+        self.model_name: str = message.model_name
+        self.version_text: str = message.model_version
+        self.id: str = message.id
+        self.is_slow = len(rest) >= _SLOW_FROM_BYTES
+        """Whether `request` may take milliseconds: tensors written as numbers."""
+        self.wants_empty_final = False
+        """Whether the client wants a decoupled model's final flag in a response of its own; set by `request`."""
+
+    def request(self, version: int, sink: ResponseSink) -> InferenceRequest:
+        """The request to `version` of the model, answered through `sink`. Raises InvalidArgumentError."""
+        message = self._message
+        request = InferenceRequest(self.model_name, {}, sink, version, self.id)
+        if parameters := message.parameters:
+            self._check_count("parameters", len(parameters))
+            self.wants_empty_final = read_parameters(parameters, request)
+        self._read_inputs(request)
+        if outputs := message.outputs:
+            self._check_count("outputs", len(outputs))
+            found: dict[str, RequestedOutput] = {}
+            for output in outputs:
+                found.setdefault(output.name, read_output(output))
+            request.outputs = list(found.values())
+        return request
+
+    def _read_inputs(self, request: InferenceRequest) -> None:
+        inputs = self._message.inputs
+        self._check_count("inputs", len(inputs))
+        if len(inputs) > 1:
+            self._check_unique([tensor.name for tensor in inputs], request)
+        raw, used = self._raw, 0
+        for tensor in inputs:
+            region = read_region(tensor) if tensor.parameters else None
+            name = tensor.name
+            datatype = DataType.from_wire(tensor.datatype)
+            if region is not None or tensor.HasField("contents"):
+                data = self._unusual(tensor, datatype, region)
+            elif used < len(raw):
+                data = memoryview(raw[used])
+                used += 1
+            else:
+                raise InvalidArgumentError(
+                    f"unable to find data for input tensor '{name}' for model '{self.model_name}' in request."
+                )
+            request.inputs[name] = Tensor(name, datatype, tuple(tensor.shape), data)
+
+    def _unusual(self, tensor: Any, datatype: DataType, region: SharedMemoryRef | None) -> memoryview | SharedMemoryRef:
+        """Data that is not the next raw tensor: in shared memory or written as numbers."""
+        if region is not None:
+            if tensor.HasField("contents"):
+                raise InvalidArgumentError(
+                    f"unexpected 'content' provided when using shared memory for input tensor '{tensor.name}' for "
+                    f"model '{self.model_name}'"
+                )
+            return region
+        if self._raw:
+            raise InvalidArgumentError(
+                f"contents field must not be specified when using raw_input_contents for '{tensor.name}' for model "
+                f"'{self.model_name}'"
+            )
+        return read_contents(tensor, datatype, self.model_name)
+
+    @staticmethod
+    def _check_unique(names: list[str], request: InferenceRequest) -> None:
+        if len(set(names)) == len(names):
+            return
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise InvalidArgumentError(f"{request.error_prefix}input '{name}' already exists in request")
+            seen.add(name)
+
+    def _check_count(self, what: str, count: int) -> None:
+        if count > _ENTRIES_AT_MOST:
+            raise InvalidArgumentError(
+                f"the request to model '{self.model_name}' has {count} {what}, at most {_ENTRIES_AT_MOST} are accepted"
+            )
