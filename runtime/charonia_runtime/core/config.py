@@ -13,6 +13,14 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.scheduling import Direct, Scheduling
 
 
+class TensorFormat(Enum):
+    """How an image input's dims are to be read; the value is the configuration's word."""
+
+    NONE = "FORMAT_NONE"
+    NHWC = "FORMAT_NHWC"
+    NCHW = "FORMAT_NCHW"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """
@@ -29,6 +37,8 @@ class TensorSpec:
     allow_ragged: bool = False
     is_shape_tensor: bool = False
     label_filename: str = ""
+    format: TensorFormat = TensorFormat.NONE
+    is_non_linear_format: bool = False
 
     @property
     def backend_dims(self) -> tuple[int, ...]:
@@ -55,6 +65,14 @@ class RateLimiterResource:
 
 
 @dataclass(frozen=True, slots=True)
+class SecondaryDevice:
+    """A device that a TensorRT instance may use besides its GPU; `kind` is the configuration's word."""
+
+    kind: str
+    device_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceGroup:
     """ModelInstanceGroup: `count` instances of one kind, on each of `gpus` where the kind is GPU."""
 
@@ -67,16 +85,23 @@ class InstanceGroup:
     host_policy: str = ""
     resources: tuple[RateLimiterResource, ...] = ()
     priority: int = 0
+    secondary_devices: tuple[SecondaryDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one instance runs. `name` is `<group>_<index>`; `device_id` is 0 unless the kind is GPU."""
+    """
+    Where one instance runs. `name` is `<group>_<index>`; `device_id` is 0 unless the kind is GPU.
+
+    A passive instance is created like any other but never given a request.
+    """
 
     name: str
     kind: InstanceKind
     device_id: int = 0
     profiles: tuple[str, ...] = ()
+    passive: bool = False
+    host_policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

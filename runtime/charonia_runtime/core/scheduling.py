@@ -53,7 +53,11 @@ class ControlKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SequenceControl:
-    """One control tensor. `false_true` holds the two values of START, END and READY; empty for CORRID."""
+    """
+    What one tensor tells the model; a tensor with several controls appears once for each.
+
+    `false_true` holds the two values of START, END and READY, in the type that `datatype` says; empty for CORRID.
+    """
 
     name: str
     kind: ControlKind
@@ -121,6 +125,7 @@ class EnsembleStep:
     model_version: int
     input_map: Mapping[str, str]
     output_map: Mapping[str, str]
+    model_namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
