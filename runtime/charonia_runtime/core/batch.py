@@ -118,10 +118,13 @@ class Batch:
         request = self.requests[index]
         self._send(index, InferenceResponse(request.model_name, self.version, request.id, flag_only=True))
 
-    def scatter(self, outputs: Mapping[str, npt.NDArray[Any]]) -> None:
+    def scatter(
+        self, outputs: Mapping[str, npt.NDArray[Any]], cut: Mapping[str, Sequence[npt.NDArray[Any]]] | None = None
+    ) -> None:
         """
         Answer every request with its rows of `outputs`, reshaped back as the configuration says. Nothing is copied.
 
+        `cut` holds outputs that the backend has already divided: one array for each request, given back as it is.
         A request whose rows are missing from an output gets Triton's UNSUPPORTED error instead.
         """
         if not self.outputs_ready_ns:
@@ -139,6 +142,8 @@ class Batch:
             except InferenceError as error:
                 self.respond_error(index, error)
             else:
+                if cut is not None:
+                    tensors += self._pieces(index, cut)
                 self._send(index, InferenceResponse(request.model_name, self.version, request.id, tensors))
             start = end
 
@@ -187,8 +192,15 @@ class Batch:
         batches = self.config.batches
         if spec is not None and spec.reshape is not None and (array.ndim or not batches):
             array = _as_client_sees(array, spec, batches)
-        raw_bits = spec is not None and spec.datatype is DataType.BF16 and array.dtype == DataType.BF16.numpy_dtype
-        return _Column(name, array, DataType.BF16 if raw_bits else DataType.from_numpy(array.dtype), batches=batches)
+        return _Column(name, array, _datatype_of(array, spec), batches=batches)
+
+    def _pieces(self, index: int, cut: Mapping[str, Sequence[npt.NDArray[Any]]]) -> list[Tensor]:
+        wanted = {output.name for output in self.requests[index].outputs} or cut.keys()
+        return [
+            Tensor.from_numpy(name, pieces[index], _datatype_of(pieces[index], self.config.output(name)))
+            for name, pieces in cut.items()
+            if name in wanted
+        ]
 
 
 class _Column:
@@ -221,6 +233,12 @@ class _Column:
             return Tensor.from_numpy(self.name, self._array[start:end], self._datatype)
         piece = self._buffer[start * self._row_bytes : end * self._row_bytes]
         return Tensor(self.name, self._datatype, (end - start, *self._tail), piece)
+
+
+def _datatype_of(array: npt.NDArray[Any], spec: TensorSpec | None) -> DataType:
+    """What an output's array holds; 16 raw bits are BF16 where the configuration says so."""
+    raw_bits = spec is not None and spec.datatype is DataType.BF16 and array.dtype == DataType.BF16.numpy_dtype
+    return DataType.BF16 if raw_bits else DataType.from_numpy(array.dtype)
 
 
 def _concatenate(tensors: Sequence[Tensor]) -> npt.NDArray[Any]:

@@ -1,0 +1,105 @@
+"""The onnxruntime package: imported when the first model asks, set up once for the process, its errors translated."""
+
+import importlib
+import importlib.util
+import math
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from charonia_runtime.backends.onnxruntime.parameters import boolean_of, integer_of
+from charonia_runtime.core.errors import InferenceError, InternalError, UnavailableError, UnsupportedError
+
+_STATUS = re.compile(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", re.DOTALL)
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+_setup_lock = threading.Lock()
+_global_pool_sizes: list[tuple[int, int]] = []
+
+
+def import_library() -> Any:
+    """The `onnxruntime` module. Raises UnavailableError that names what to install."""
+    try:
+        return importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise UnavailableError(
+            'the onnxruntime backend needs the onnxruntime package: pip install "charonia[runtime]", or '
+            f'"charonia[gpu]" for NVIDIA GPUs ({error})'
+        ) from error
+
+
+def has_cuda_build() -> bool:
+    """Whether the installed package carries the CUDA execution provider. Does not import it."""
+    spec = importlib.util.find_spec("onnxruntime")
+    locations = (spec.submodule_search_locations or ()) if spec else ()
+    return any(Path(location, "capi", "libonnxruntime_providers_cuda.so").exists() for location in locations)
+
+
+def wants_global_pool(settings: Mapping[str, str]) -> bool:
+    """Whether the command line asks for one thread pool for all models."""
+    return boolean_of(settings, "enable-global-threadpool", default=False)
+
+
+def set_up_global_pool(library: Any, settings: Mapping[str, str]) -> None:
+    """Size the process-wide pool, once, before the first session. Raises UnsupportedError where the package is old."""
+    with _setup_lock:
+        if _global_pool_sizes:
+            return
+        if not hasattr(library, "set_global_thread_pool_sizes"):
+            raise UnsupportedError(
+                f"enable-global-threadpool needs a newer onnxruntime than the installed {library.__version__}"
+            )
+        sizes = (
+            integer_of(settings, "intra_op_thread_count", default_thread_count()),
+            integer_of(settings, "inter_op_thread_count", 0),
+        )
+        with translated_errors():
+            library.set_global_thread_pool_sizes(*sizes)
+        _global_pool_sizes.append(sizes)
+
+
+def preload_cuda(library: Any) -> None:
+    """Make CUDA and cuDNN that were installed as wheels visible to the CUDA execution provider."""
+    with _setup_lock:
+        if hasattr(library, "preload_dlls"):
+            library.preload_dlls()
+
+
+def default_thread_count() -> int:
+    """
+    Threads of a pool whose size nobody gave; 0 leaves it to onnxruntime.
+
+    onnxruntime counts the machine's cores, also in a container that may use only some of them.
+    """
+    available = allowed_cpus(_CGROUP_LIMIT, len(os.sched_getaffinity(0)))
+    return available if available < (os.cpu_count() or 1) else 0
+
+
+def allowed_cpus(limit_file: Path, visible: int) -> int:
+    """Cores that the control group's quota and period in `limit_file` (microseconds) leave of `visible` ones."""
+    try:
+        quota, period = limit_file.read_text().split()
+        return visible if quota == "max" else max(1, min(visible, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):
+        return visible
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Everything that onnxruntime raises inside becomes an InternalError with Triton's text."""
+    try:
+        yield
+    except InferenceError:
+        raise
+    except Exception as error:
+        raise translate(error) from error
+
+
+def translate(error: Exception) -> InternalError:
+    """`onnx runtime error <code>: <text>`; 1 (FAIL) is the code of an exception that carries none."""
+    found = _STATUS.search(str(error))
+    code, text = found.groups() if found else ("1", str(error) or type(error).__name__)
+    return InternalError(f"onnx runtime error {code}: {text}")
