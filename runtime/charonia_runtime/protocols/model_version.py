@@ -1,33 +1,30 @@
-"""The version in a request's path or message: text ⇄ number, as lenient as Triton's C parser."""
+"""Model versions as clients write them: text in paths and messages."""
 
 import re
 
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import ANY_VERSION
 
-_LEADING_INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
-_INT64_MAX = 2**63 - 1
+_LEADING_INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)")
+_MAXIMUM = 2**63 - 1
 
 
 def parse_version(text: str) -> int:
     """
-    The version that `text` names; `ANY_VERSION` for an empty one.
+    The version that `text` names; no text is `ANY_VERSION`. What follows the digits is ignored, as Triton does.
 
-    Leading spaces, a sign and anything after the digits are accepted (`1x` is 1). Raises InvalidArgumentError.
+    Raises InvalidArgumentError when it does not begin with a number of at most 63 bits, or is negative.
     """
     if not text:
         return ANY_VERSION
-    if text.isascii() and text.isdigit() and len(text) < 19:
-        return int(text)
     match = _LEADING_INTEGER.match(text)
-    # a hostile version of a million digits must not reach int(), which is quadratic
-    version = int(match[1]) if match is not None and len(match[1].lstrip("+-0")) < 20 else None
-    if version is None or not -_INT64_MAX <= version <= _INT64_MAX:
+    if match is None or len(match[2]) > len(str(_MAXIMUM)) or int(match[2]) > _MAXIMUM:
         raise InvalidArgumentError(
             f"failed to get model version from specified version string '{text}' (details: stol), version should be "
             "an integral value > 0"
         )
-    if version < 0:
+    version = int(match[2])
+    if match[1] == "-" and version:
         raise InvalidArgumentError(
             f"invalid model version specified '{text}' , version should be an integral value > 0"
         )

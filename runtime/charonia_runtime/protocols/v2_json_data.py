@@ -1,0 +1,165 @@
+"""Tensor elements as JSON: the `data` arrays of requests and responses (protocol-http §4.4, §5)."""
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
+from charonia_runtime.core.tensor import Tensor, bytes_of, pack_bytes, shape_text, unpack_bytes
+from charonia_runtime.protocols import json_output
+from charonia_runtime.protocols.json_text import as_array, as_string
+
+MAXIMUM_DEPTH = 100
+_MAXIMUM_INT64 = 2**63 - 1
+_MAXIMUM_UINT64 = 2**64 - 1
+_WITHOUT_JSON = frozenset({DataType.FP16, DataType.BF16})
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """What JSON a data type accepts, and how its elements are gathered before they are narrowed to it."""
+
+    types: frozenset[type]
+    accepts: Callable[[Any], bool]
+    typecode: str
+    refusal: str
+
+
+_BOOLEANS = _Elements(
+    frozenset({bool}), lambda value: type(value) is bool, "b", "attempt to access JSON non-boolean as boolean"
+)
+_UNSIGNED = _Elements(
+    frozenset({int}),
+    lambda value: type(value) is int and 0 <= value <= _MAXIMUM_UINT64,
+    "Q",
+    "attempt to access JSON non-unsigned-integer as unsigned-integer",
+)
+_SIGNED = _Elements(
+    frozenset({int}),
+    lambda value: type(value) is int and value <= _MAXIMUM_INT64,
+    "q",
+    "attempt to access JSON non-signed-integer as signed-integer",
+)
+_SINGLES = _Elements(
+    frozenset({int, float}),
+    lambda value: type(value) in {int, float},
+    "f",
+    "attempt to access JSON non-number as double",
+)
+_DOUBLES = _Elements(_SINGLES.types, _SINGLES.accepts, "d", _SINGLES.refusal)
+_ELEMENTS = {
+    DataType.BOOL: _BOOLEANS,
+    DataType.UINT8: _UNSIGNED, DataType.UINT16: _UNSIGNED, DataType.UINT32: _UNSIGNED, DataType.UINT64: _UNSIGNED,
+    DataType.INT8: _SIGNED, DataType.INT16: _SIGNED, DataType.INT32: _SIGNED, DataType.INT64: _SIGNED,
+    DataType.FP32: _SINGLES, DataType.FP64: _DOUBLES,
+}  # fmt: skip
+
+
+def decode_data(name: str, datatype: DataType, shape: tuple[int, ...], data: Any, maximum_bytes: int) -> memoryview:
+    """
+    The elements of input `name` in the wire's encoding, read-only; nesting of `data` is not compared with `shape`.
+
+    Numbers are narrowed to the data type modulo its size. Raises InferenceError with Triton's text where the data do
+    not fit type or shape, or are larger than `maximum_bytes`. The number of strings is for the engine to check.
+    """
+    if datatype in _WITHOUT_JSON:
+        raise InvalidArgumentError(
+            f"receiving {datatype.wire_name} data via JSON is not supported. Please use the binary data format for "
+            f"input {name}"
+        )
+    if datatype is DataType.INVALID:
+        raise InvalidArgumentError(f"invalid datatype for input {name}")
+    count = _element_count(name, datatype, shape, maximum_bytes)
+    try:
+        given = as_array(data)
+        if count and datatype is not DataType.BYTES:
+            return _decode_numbers(datatype, _flat(given), count)
+    except InferenceError as error:
+        raise error.with_prefix("Unable to parse 'data': ") from None
+    return _decode_texts(_flat(given)) if count else memoryview(b"")
+
+
+def encode_data(tensor: Tensor) -> bytes:
+    """The elements as a flat JSON array. Raises InvalidArgumentError for types that have no JSON form."""
+    datatype = tensor.datatype
+    if datatype in _WITHOUT_JSON:
+        raise InvalidArgumentError(
+            f"sending {datatype.wire_name} data via JSON is not supported. Please use the binary data format for output"
+        )
+    if datatype is DataType.BYTES:
+        return json_output.render_texts(unpack_bytes(tensor.buffer, tensor.name))
+    elements = np.frombuffer(tensor.buffer, dtype=datatype.numpy_dtype)
+    if datatype is DataType.BOOL:
+        return json_output.render_integers(elements.view(np.uint8) != 0)
+    if elements.dtype.kind == "f":
+        return json_output.render_floats(elements)
+    return json_output.render_integers(elements)
+
+
+def _element_count(name: str, datatype: DataType, shape: tuple[int, ...], maximum_bytes: int) -> int:
+    count = prod(shape)
+    if count > _MAXIMUM_INT64:
+        raise InvalidArgumentError(
+            f"invalid shape for input '{name}': shape {shape_text(shape)} causes total element count to exceed "
+            f"maximum size of {_MAXIMUM_INT64}"
+        )
+    byte_size = count * datatype.item_size
+    if byte_size > _MAXIMUM_INT64:
+        raise InvalidArgumentError(
+            f"byte size overflow for input '{name}': element count ({count}) * data type size ({datatype.item_size}) "
+            f"exceeds maximum allowed size ({_MAXIMUM_INT64})"
+        )
+    if byte_size > maximum_bytes:
+        raise InvalidArgumentError(
+            f"JSON input '{name}' has a byte_size ({byte_size} bytes) that exceeds the maximum allowed value of "
+            f"{maximum_bytes} bytes. Use --http-max-input-size to increase the limit."
+        )
+    return count
+
+
+def _flat(data: list[Any]) -> list[Any]:
+    """The elements in row-major order, whatever the nesting."""
+    depth = 1
+    while list in set(map(type, data)):
+        depth += 1
+        if depth > MAXIMUM_DEPTH:
+            raise InvalidArgumentError(f"JSON nesting depth exceeds maximum allowed limit ({MAXIMUM_DEPTH})")
+        flatter: list[Any] = []
+        for value in data:
+            if type(value) is list:
+                flatter += value
+            else:
+                flatter.append(value)
+        data = flatter
+    return data
+
+
+def _decode_numbers(datatype: DataType, values: list[Any], count: int) -> memoryview:
+    elements = _ELEMENTS[datatype]
+    gathered: array[Any] | None = None
+    if set(map(type, values)) <= elements.types:
+        try:
+            gathered = array(elements.typecode, values)
+        except OverflowError:
+            gathered = None
+    if gathered is None:
+        first_refused = next(index for index, value in enumerate(values) if not elements.accepts(value))
+        if first_refused < count:
+            raise InternalError(elements.refusal)
+    if gathered is None or len(gathered) != count:
+        raise InternalError("Shape does not match true shape of 'data' field")
+    if gathered.itemsize == datatype.item_size:
+        return memoryview(gathered).cast("B").toreadonly()
+    return bytes_of(np.frombuffer(gathered, dtype=gathered.typecode).astype(datatype.numpy_dtype)).toreadonly()
+
+
+def _decode_texts(values: list[Any]) -> memoryview:
+    try:
+        return pack_bytes([as_string(value).encode("utf-8", "surrogateescape") for value in values])
+    except InferenceError as error:
+        raise error.with_prefix("Unable to parse JSON bytes array: ") from None
