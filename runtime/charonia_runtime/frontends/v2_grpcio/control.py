@@ -1,0 +1,141 @@
+"""Every call that is no inference: decode, ask the server, encode."""
+
+from collections.abc import Awaitable, Callable
+
+from charonia_runtime.core.server import InferenceServer
+from charonia_runtime.protocols import (
+    health_proto,
+    v2_proto_documents,
+    v2_proto_memory,
+    v2_proto_repository,
+    v2_proto_settings,
+)
+
+Call = Callable[[bytes], Awaitable[bytes]]
+_EMPTY = b""
+"""The bytes of a message without fields."""
+
+
+class ControlCalls:
+    """The calls by path, each with the category it can be restricted by."""
+
+    def __init__(self, server: InferenceServer) -> None:
+        self._server = server
+
+    def table(self) -> dict[str, tuple[str, Call]]:
+        """Full method name → category, call."""
+        calls: dict[str, tuple[str, Call]] = {
+            "ServerLive": ("health", self.server_live),
+            "ServerReady": ("health", self.server_ready),
+            "ModelReady": ("health", self.model_ready),
+            "ServerMetadata": ("metadata", self.server_metadata),
+            "ModelMetadata": ("metadata", self.model_metadata),
+            "ModelConfig": ("model-config", self.model_config),
+            "ModelStatistics": ("statistics", self.model_statistics),
+            "RepositoryIndex": ("model-repository", self.repository_index),
+            "RepositoryModelLoad": ("model-repository", self.repository_model_load),
+            "RepositoryModelUnload": ("model-repository", self.repository_model_unload),
+            "SystemSharedMemoryStatus": ("shared-memory", self.system_shared_memory_status),
+            "SystemSharedMemoryRegister": ("shared-memory", self.system_shared_memory_register),
+            "SystemSharedMemoryUnregister": ("shared-memory", self.system_shared_memory_unregister),
+            "CudaSharedMemoryStatus": ("shared-memory", self.cuda_shared_memory_status),
+            "CudaSharedMemoryRegister": ("shared-memory", self.cuda_shared_memory_register),
+            "CudaSharedMemoryUnregister": ("shared-memory", self.cuda_shared_memory_unregister),
+            "TraceSetting": ("trace", self.trace_setting),
+            "LogSettings": ("logging", self.log_settings),
+        }
+        table = {f"/inference.GRPCInferenceService/{name}": call for name, call in calls.items()}
+        table["/grpc.health.v1.Health/Check"] = ("health", self.health_check)
+        return table
+
+    # --- health and documents ---
+
+    async def health_check(self, data: bytes) -> bytes:
+        health_proto.decode_check(data)
+        return health_proto.encode_check(ready=await self._server.is_ready())
+
+    async def server_live(self, data: bytes) -> bytes:
+        v2_proto_documents.decode_nothing(data)
+        return v2_proto_documents.encode_live(live=await self._server.is_live())
+
+    async def server_ready(self, data: bytes) -> bytes:
+        v2_proto_documents.decode_nothing(data)
+        return v2_proto_documents.encode_ready(ready=await self._server.is_ready())
+
+    async def model_ready(self, data: bytes) -> bytes:
+        name, version = v2_proto_documents.decode_model(data)
+        return v2_proto_documents.encode_ready(ready=await self._server.is_model_ready(name, version))
+
+    async def server_metadata(self, data: bytes) -> bytes:
+        v2_proto_documents.decode_nothing(data)
+        return v2_proto_documents.encode_server_metadata(await self._server.server_metadata())
+
+    async def model_metadata(self, data: bytes) -> bytes:
+        name, version = v2_proto_documents.decode_model(data)
+        return v2_proto_documents.encode_model_metadata(await self._server.model_metadata(name, version))
+
+    async def model_config(self, data: bytes) -> bytes:
+        name, version = v2_proto_documents.decode_model(data)
+        return v2_proto_documents.encode_model_config(await self._server.model_config(name, version))
+
+    async def model_statistics(self, data: bytes) -> bytes:
+        name, version = v2_proto_documents.decode_statistics(data)
+        return v2_proto_documents.encode_statistics(await self._server.statistics(name, version))
+
+    # --- repository ---
+
+    async def repository_index(self, data: bytes) -> bytes:
+        ready = v2_proto_repository.decode_index(data)
+        return v2_proto_repository.encode_index(await self._server.repository_index(ready=ready))
+
+    async def repository_model_load(self, data: bytes) -> bytes:
+        load = v2_proto_repository.decode_load(data)
+        await self._server.load_model(load.model_name, config=load.config, files=load.files or None)
+        return _EMPTY
+
+    async def repository_model_unload(self, data: bytes) -> bytes:
+        unload = v2_proto_repository.decode_unload(data)
+        await self._server.unload_model(unload.model_name, unload_dependents=unload.unload_dependents)
+        return _EMPTY
+
+    # --- shared memory ---
+
+    async def system_shared_memory_status(self, data: bytes) -> bytes:
+        name = v2_proto_memory.decode_region_name(data)
+        return v2_proto_memory.encode_system_regions(self._server.shared_memory.system_regions(name))
+
+    async def system_shared_memory_register(self, data: bytes) -> bytes:
+        region = v2_proto_memory.decode_system_registration(data)
+        self._server.shared_memory.register_system(region.name, region.key, region.offset, region.byte_size)
+        return _EMPTY
+
+    async def system_shared_memory_unregister(self, data: bytes) -> bytes:
+        self._server.shared_memory.unregister_system(v2_proto_memory.decode_region_name(data))
+        return _EMPTY
+
+    async def cuda_shared_memory_status(self, data: bytes) -> bytes:
+        name = v2_proto_memory.decode_region_name(data)
+        return v2_proto_memory.encode_cuda_regions(self._server.shared_memory.cuda_regions(name))
+
+    async def cuda_shared_memory_register(self, data: bytes) -> bytes:
+        region = v2_proto_memory.decode_cuda_registration(data)
+        self._server.shared_memory.register_cuda(region.name, region.raw_handle, region.device_id, region.byte_size)
+        return _EMPTY
+
+    async def cuda_shared_memory_unregister(self, data: bytes) -> bytes:
+        self._server.shared_memory.unregister_cuda(v2_proto_memory.decode_region_name(data))
+        return _EMPTY
+
+    # --- settings ---
+
+    async def trace_setting(self, data: bytes) -> bytes:
+        trace = v2_proto_settings.decode_trace(data)
+        settings = self._server.settings
+        if trace.changes:
+            return v2_proto_settings.encode_trace(settings.update_trace(trace.changes, trace.model_name))
+        return v2_proto_settings.encode_trace(settings.trace(trace.model_name))
+
+    async def log_settings(self, data: bytes) -> bytes:
+        changes = v2_proto_settings.decode_log(data)
+        settings = self._server.settings
+        return v2_proto_settings.encode_log(settings.update_log(changes) if changes else settings.log())

@@ -1,0 +1,73 @@
+"""The two inference calls: ModelInfer, one request and one answer, and ModelStreamInfer, the work of `InferStream`."""
+
+import asyncio
+
+import grpc
+
+from charonia_runtime.core.errors import UnsupportedError
+from charonia_runtime.core.server import InferenceServer
+from charonia_runtime.frontends.v2_grpcio.in_flight import InFlight
+from charonia_runtime.frontends.v2_grpcio.options import Options
+from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder
+from charonia_runtime.frontends.v2_grpcio.status import Context, shutting_down
+from charonia_runtime.frontends.v2_grpcio.stream import InferStream
+from charonia_runtime.protocols.model_version import parse_version
+from charonia_runtime.protocols.v2_proto_answers import encode_response
+from charonia_runtime.protocols.v2_proto_infer import InferMessage
+from charonia_runtime.replies import Reply
+
+
+class InferenceCalls:
+    """Answers inference calls and knows which are in flight."""
+
+    def __init__(self, server: InferenceServer, options: Options) -> None:
+        self.in_flight = InFlight()
+        self._server = server
+        self._builder = RequestBuilder(server, options.header_filter())
+        self._pool_size = options.grpc_max_response_pool_size
+        self._compressed = options.grpc_infer_response_compression_level != "none"
+        self._streams: set[InferStream] = set()
+
+    async def model_infer(self, data: bytes, context: Context) -> bytes:
+        """One request. A client that cancels, or whose deadline passes, cancels the request."""
+        if self.in_flight.stopping:
+            raise shutting_down()
+        self._compress(context)
+        message = InferMessage(data)
+        version = parse_version(message.version_text)
+        server = self._server
+        if server.find_model(message.model_name, version).config.decoupled:
+            raise UnsupportedError("ModelInfer RPC doesn't support models with decoupled transaction policy")
+        reply = Reply()
+        request = await self._builder.build(message, version, reply, context)
+        server.submit(request)
+        self.in_flight.begin()
+        try:
+            return encode_response(await reply.response())
+        except asyncio.CancelledError:
+            server.cancel(request)
+            raise
+        finally:
+            self.in_flight.end()
+
+    async def model_stream_infer(self, _requests: object, context: Context) -> None:
+        """A stream of requests, until the client closes its half and has every answer."""
+        if self.in_flight.stopping:
+            raise shutting_down()
+        self._compress(context)
+        stream = InferStream(self._builder, self.in_flight, context, self._pool_size)
+        self._streams.add(stream)
+        try:
+            await stream.serve()
+        finally:
+            self._streams.discard(stream)
+
+    def end_streams(self) -> None:
+        """Close the streams whose clients keep them open without a request in flight."""
+        for stream in self._streams:
+            stream.end(shutting_down())
+
+    def _compress(self, context: Context) -> None:
+        """Compress the answers. The API of grpc knows no levels here; gzip is what clients in every language accept."""
+        if self._compressed:
+            context.set_compression(grpc.Compression.Gzip)

@@ -1,0 +1,83 @@
+"""The flags of the gRPC listener (protocol-grpc.md section 7)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charonia_runtime.core.forwarding import HeaderFilter
+from charonia_runtime.core.frontend import OptionError, option
+from charonia_runtime.core.restrictions import Restriction, parse_restrictions
+
+COMPRESSION_LEVELS = ("none", "low", "medium", "high")
+_RESTRICTION_FLAG = "grpc-restricted-protocol"
+_FORWARD_FLAG = "grpc-header-forward-pattern"
+_POOL_FLAG = "grpc-max-response-pool-size"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and how to listen. Durations are milliseconds, as in Triton's flags. Raises OptionError."""
+
+    enabled: bool = option(True, "Serve gRPC.", flag="allow-grpc")
+    grpc_address: str = option("0.0.0.0", "The address to listen on.")
+    grpc_port: int = option(8001, "The port to listen on.")
+    reuse_grpc_port: bool = option(False, "Let several processes listen on the port (SO_REUSEPORT).")
+    grpc_header_forward_pattern: str = option(
+        "", "Metadata whose key contains a match of this regular expression becomes a request parameter."
+    )
+    grpc_infer_thread_count: int = option(2, "Accepted for compatibility: one event loop handles every call.")
+    grpc_infer_allocation_pool_size: int = option(8, "Accepted for compatibility: nothing is pooled.")
+    grpc_max_response_pool_size: int = option(
+        0, "How many responses of a request to a decoupled model may wait to be written before the model is held back; "
+        "0 leaves it to their size."
+    )  # fmt: skip
+    grpc_use_ssl: bool = option(False, "Serve over TLS.")
+    grpc_use_ssl_mutual: bool = option(False, "Serve over TLS and demand a certificate from clients.")
+    grpc_server_cert: str = option("", "File with the server's certificate chain, PEM.")
+    grpc_server_key: str = option("", "File with the server's private key, PEM.")
+    grpc_root_cert: str = option("", "File with the certificates that clients' ones must descend from, PEM.")
+    grpc_infer_response_compression_level: str = option(
+        "none", "Compress the answers of inference calls.", metavar="<none|low|medium|high>"
+    )
+    grpc_keepalive_time: int = option(7_200_000, "Time without activity after which a client is pinged (ms).")
+    grpc_keepalive_timeout: int = option(20_000, "Time to wait for the answer to a ping (ms).")
+    grpc_keepalive_permit_without_calls: bool = option(False, "Ping clients that have no call in flight, too.")
+    grpc_http2_max_pings_without_data: int = option(2, "How many pings may be sent without data in between.")
+    grpc_http2_min_recv_ping_interval_without_data: int = option(
+        300_000, "Clients that ping more often than this without data in between get a strike (ms)."
+    )
+    grpc_http2_max_ping_strikes: int = option(2, "How many strikes a client may collect; 0 for any number.")
+    grpc_max_connection_age: int = option(0, "Age at which connections are closed gracefully (ms); 0 for never.")
+    grpc_max_connection_age_grace: int = option(
+        0, "Time that calls have to end after that (ms); 0 for any time.", flag="grpc-max-connection-age-grace"
+    )
+    grpc_restricted_protocol: tuple[str, ...] = option(
+        (), "Answer these groups of calls only when the metadata `triton-grpc-protocol-<key>` has the value.",
+        metavar="<group>,<group>:<key>=<value>",
+    )  # fmt: skip
+    response_delay_seconds: float = 0.0
+    """Delay of every answer that is no inference; no flag, but an environment variable for tests of clients."""
+
+    def __post_init__(self) -> None:
+        if self.grpc_infer_response_compression_level not in COMPRESSION_LEVELS:
+            raise OptionError(
+                "grpc-infer-response-compression-level", "invalid argument for --grpc_infer_response_compression_level"
+            )
+        if self.grpc_max_response_pool_size < 0:
+            raise OptionError(_POOL_FLAG, f"Error: --{_POOL_FLAG} must be greater than 0.")
+        self.restrictions()
+        self.header_filter()
+
+    def restrictions(self) -> Mapping[str, Restriction]:
+        """Category of calls → the metadata it asks for."""
+        return parse_restrictions(
+            self.grpc_restricted_protocol, flag=_RESTRICTION_FLAG, noun="protocol", kind="protocol",
+            header_prefix="triton-grpc-protocol-",
+        )  # fmt: skip
+
+    def header_filter(self) -> HeaderFilter:
+        """Picks the metadata that becomes request parameters."""
+        return HeaderFilter(self.grpc_header_forward_pattern, _FORWARD_FLAG)
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.grpc_use_ssl or self.grpc_use_ssl_mutual

@@ -1,0 +1,251 @@
+"""
+One ModelStreamInfer call (protocol-grpc.md section 6).
+
+Answers of models that are not decoupled leave in the order of their requests, and so do refusals; answers of decoupled
+models leave as they come. One task reads, the call's own task writes, sinks put answers in between.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import grpc.aio
+
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.frontends.v2_grpcio import metadata
+from charonia_runtime.frontends.v2_grpcio.in_flight import InFlight
+from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder
+from charonia_runtime.frontends.v2_grpcio.status import Context, shutting_down, unexpected
+from charonia_runtime.protocols.model_version import parse_version
+from charonia_runtime.protocols.v2_proto_answers import (
+    encode_stream_end,
+    encode_stream_error,
+    encode_stream_rejection,
+    encode_stream_response,
+)
+from charonia_runtime.protocols.v2_proto_infer import InferMessage
+
+_WAITING_BYTES_AT_MOST = 64 << 20
+"""With more than this waiting to be written, no request is read and decoupled models are held back."""
+
+
+class InferStream:
+    """The state of one call: answers owed, answers waiting to be written, whether the client has more to ask."""
+
+    def __init__(self, builder: RequestBuilder, in_flight: InFlight, context: Context, pool_size: int) -> None:
+        self._builder = builder
+        self._in_flight = in_flight
+        self._context = context
+        self._pool_size = pool_size
+        self.errors_end_call = metadata.find(context, "triton_grpc_error") == "true"
+        """Whether the first error of an execution ends the call with its status."""
+        self.closed = False
+        self._open: set[StreamAnswer] = set()
+        self._turns: deque[StreamAnswer] = deque()
+        self._ready: deque[tuple[StreamAnswer, bytes]] = deque()
+        self._held_back: list[tuple[StreamAnswer, Callable[[], None]]] = []
+        self._waiting_bytes = 0
+        self._room = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._half_closed = False
+        self._failure: InferenceError | None = None
+
+    async def serve(self) -> None:
+        """Answer until the client is done. Raises the InferenceError that ends the call, if one does."""
+        reader = asyncio.create_task(self._read())
+        try:
+            await self._write()
+        finally:
+            self.closed = True
+            reader.cancel()
+            for answer in list(self._open):
+                if answer.request is not None and not answer.done:
+                    self._builder.server.cancel(answer.request)
+                self._close(answer)
+            self._release()
+
+    def end(self, error: InferenceError) -> None:
+        """End the call with an error once what is ready is written."""
+        if self._failure is None:
+            self._failure = error
+            self._wake.set()
+
+    # --- what answers ask of their stream ---
+
+    def put(self, answer: "StreamAnswer", data: bytes) -> None:
+        """Queue a message of `answer`, to be written when its turn comes."""
+        self._waiting_bytes += len(data)
+        answer.waiting += 1
+        if answer.decoupled:
+            self._ready.append((answer, data))
+            self._wake.set()
+        else:
+            answer.held.append(data)
+            self._advance()
+
+    def finish(self, answer: "StreamAnswer") -> None:
+        """`answer` has its last message."""
+        answer.done = True
+        if answer.decoupled:
+            self._close(answer)
+        else:
+            self._advance()
+        self._wake.set()
+
+    def when_ready(self, answer: "StreamAnswer", resume: Callable[[], None]) -> None:
+        """Call `resume` when `answer` may have another message."""
+        if self._has_room(answer):
+            resume()
+        else:
+            self._held_back.append((answer, resume))
+
+    # --- reading ---
+
+    async def _read(self) -> None:
+        try:
+            while (data := await self._context.read()) is not grpc.aio.EOF:
+                await self._accept(data)
+                while self._waiting_bytes > _WAITING_BYTES_AT_MOST:
+                    self._room.clear()
+                    await self._room.wait()
+        except Exception as error:  # noqa: BLE001 the task's outermost boundary
+            self.end(unexpected(error))
+        finally:
+            self._half_closed = True
+            self._wake.set()
+
+    async def _accept(self, data: bytes) -> None:
+        answer = StreamAnswer(self)
+        self._open.add(answer)
+        self._in_flight.begin()
+        try:
+            await self._submit(data, answer)
+        except InferenceError as error:
+            self._queue(answer)
+            self.put(answer, encode_stream_rejection(error.message, answer.id))
+            self.finish(answer)
+
+    async def _submit(self, data: bytes, answer: "StreamAnswer") -> None:
+        message = InferMessage(data)
+        answer.id, answer.model_name, answer.version_text = message.id, message.model_name, message.version_text
+        if self._in_flight.stopping:
+            raise shutting_down()
+        version = parse_version(message.version_text)
+        server = self._builder.server
+        answer.decoupled = server.find_model(message.model_name, version).config.decoupled
+        request = await self._builder.build(message, version, answer, self._context)
+        answer.wants_empty_final = message.wants_empty_final
+        request.flow = answer
+        answer.request = request
+        self._queue(answer)
+        server.submit(request)
+
+    def _queue(self, answer: "StreamAnswer") -> None:
+        if not answer.decoupled and not answer.queued:
+            answer.queued = True
+            self._turns.append(answer)
+
+    # --- writing ---
+
+    async def _write(self) -> None:
+        write = self._context.write
+        while True:
+            while self._ready:
+                answer, data = self._ready.popleft()
+                await write(data)
+                self._waiting_bytes -= len(data)
+                answer.waiting -= 1
+                self._release()
+            if self._failure is not None:
+                raise self._failure
+            if self._half_closed and not self._open:
+                return
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _advance(self) -> None:
+        """Make ready what the order of requests allows."""
+        turns = self._turns
+        while turns:
+            first = turns[0]
+            self._ready.extend((first, data) for data in first.held)
+            first.held.clear()
+            if not first.done:
+                break
+            turns.popleft()
+            self._close(first)
+        self._wake.set()
+
+    def _close(self, answer: "StreamAnswer") -> None:
+        if answer in self._open:
+            self._open.remove(answer)
+            self._in_flight.end()
+
+    def _has_room(self, answer: "StreamAnswer") -> bool:
+        if self.closed:
+            return True
+        few = not self._pool_size or answer.waiting < self._pool_size
+        return few and self._waiting_bytes <= _WAITING_BYTES_AT_MOST
+
+    def _release(self) -> None:
+        """Let go on who was held back and need not be any more."""
+        if self._waiting_bytes <= _WAITING_BYTES_AT_MOST:
+            self._room.set()
+        if self._held_back:
+            waiting, self._held_back = self._held_back, []
+            for answer, resume in waiting:
+                self.when_ready(answer, resume)
+
+
+class StreamAnswer:
+    """The sink and the flow of one request of a stream."""
+
+    __slots__ = (
+        "decoupled", "done", "held", "id", "model_name", "queued", "request", "stream", "version_text", "waiting",
+        "wants_empty_final",
+    )  # fmt: skip
+
+    def __init__(self, stream: InferStream) -> None:
+        self.stream = stream
+        self.id = ""
+        self.model_name = ""
+        self.version_text = ""
+        """The three as the client wrote them: errors repeat them."""
+        self.request: InferenceRequest | None = None
+        self.wants_empty_final = False
+        self.decoupled = False
+        self.queued = False
+        self.done = False
+        self.held: list[bytes] = []
+        """Messages that wait for the answers of earlier requests."""
+        self.waiting = 0
+        """Messages not written yet."""
+
+    def send(self, response: InferenceResponse) -> None:
+        stream = self.stream
+        if stream.closed or self.done:
+            return
+        if response.error is not None and stream.errors_end_call:
+            stream.end(response.error)
+            return
+        if not response.flag_only or self.wants_empty_final:
+            stream.put(self, self._encode(response))
+        if response.final:
+            stream.finish(self)
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        self.stream.when_ready(self, resume)
+
+    def _encode(self, response: InferenceResponse) -> bytes:
+        error = response.error
+        if error is None:
+            if response.flag_only:
+                return encode_stream_end(self.id, self.model_name, self.version_text)
+            try:
+                return encode_stream_response(response)
+            except InferenceError as too_large:
+                error = too_large
+            except Exception as defect:  # noqa: BLE001 a sink must not raise into the engine
+                error = unexpected(defect)
+        return encode_stream_error(error.message, self.id, self.model_name, self.version_text, final=response.final)
