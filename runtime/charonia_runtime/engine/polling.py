@@ -1,0 +1,57 @@
+"""Brings what serves in line with the repositories: all at once at start-up, again and again in mode poll."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.engine.loading import ModelLoader
+from charonia_runtime.engine.repository import ModelRepositories
+
+logger = logging.getLogger(__name__)
+
+Wait = Callable[[float], Awaitable[None]]
+"""Waits for so many seconds."""
+
+
+class RepositoryPoller:
+    """Applies changes of the repositories to the loader (model-management §2, §7)."""
+
+    def __init__(self, repositories: ModelRepositories, loader: ModelLoader) -> None:
+        self._repositories = repositories
+        self._loader = loader
+        self._seen: set[str] = set()
+
+    async def load_all(self, names: Iterable[str] | None = None) -> bool:
+        """Load `names`, or every model there is, in parallel. Whether all of them serve; causes are in the log."""
+        if names is None:
+            names = await asyncio.to_thread(self._repositories.locate)
+        wanted = list(names)
+        self._seen.update(wanted)
+        return all(await asyncio.gather(*(self._try_load(name) for name in wanted)))
+
+    async def poll(self) -> None:
+        """Unload what is gone or ambiguous, then load what is new or modified; busy models wait for the next poll."""
+        logger.debug("Polling model repository")
+        located = await asyncio.to_thread(self._repositories.locate)
+        gone = [name for name in self._seen if len(located.get(name, ())) != 1]
+        for name in gone:
+            await self._loader.unload(name, forget=True)
+        self._seen = set(located)
+        await asyncio.gather(*(self._try_load(name) for name in located if not self._loader.busy(name)))
+
+    async def run(self, seconds: float, wait: Wait = asyncio.sleep) -> None:
+        """Poll every `seconds` until cancelled. A poll that goes wrong is logged, the next one comes."""
+        while True:
+            await wait(seconds)
+            try:
+                await self.poll()
+            except Exception:
+                logger.exception("failed to poll the model repositories")
+
+    async def _try_load(self, name: str) -> bool:
+        try:
+            await self._loader.load(name)
+        except InferenceError:
+            return False
+        return True

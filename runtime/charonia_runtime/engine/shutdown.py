@@ -1,0 +1,58 @@
+"""The engine's part of a graceful stop: requests in flight finish, models unload, within a time (cli-and-ops §6)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from charonia_runtime.core.errors import InternalError
+from charonia_runtime.engine.loading import ModelLoader
+
+logger = logging.getLogger(__name__)
+
+_EXPIRED = "Exit timeout expired. Exiting immediately."
+_REPORT_SECONDS = 1.0
+
+
+async def stop_models(loader: ModelLoader, timeout_seconds: float) -> None:
+    """
+    Wait until nothing is in flight, then unload everything. New requests must be refused already.
+
+    Says each second what it waits for. Raises InternalError when the time is over; what is left is left as it is.
+    """
+    deadline = asyncio.get_running_loop().time() + timeout_seconds
+    logger.info("Waiting for in-flight requests to complete.")
+    await _within(deadline, _nothing_in_flight(loader), lambda left: _report_in_flight(loader, left))
+    logger.info("All models are stopped, unloading models")
+    await _within(deadline, loader.unload_all(), lambda left: _report_live(loader, left))
+
+
+async def _nothing_in_flight(loader: ModelLoader) -> None:
+    """A model that calls others while it drains puts requests in flight elsewhere: look again until there is none."""
+    while any(copy.in_flight for copy in loader.copies):
+        await asyncio.gather(*(copy.drain() for copy in loader.copies))
+
+
+async def _within(deadline: float, work: Coroutine[Any, Any, None], report: Callable[[int], None]) -> None:
+    clock = asyncio.get_running_loop().time
+    task = asyncio.create_task(work)
+    while not task.done():
+        left = deadline - clock()
+        report(max(round(left), 0))
+        if left <= 0:
+            task.cancel()
+            logger.error(_EXPIRED)
+            raise InternalError(_EXPIRED)
+        await asyncio.wait({task}, timeout=min(_REPORT_SECONDS, left))
+    await task
+
+
+def _report_in_flight(loader: ModelLoader, left: int) -> None:
+    busy = [(copy, count) for copy in loader.copies if (count := copy.in_flight)]
+    logger.info("Timeout %d: Found %d model versions that have in-flight inferences", left, len(busy))
+    for copy, count in busy:
+        logger.info("Model '%s' (version %d) has %d in-flight inferences", copy.config.name, copy.version, count)
+
+
+def _report_live(loader: ModelLoader, left: int) -> None:
+    logger.info("Timeout %d: Found %d live models and 0 in-flight non-inference requests", left, len(loader.copies))
