@@ -1,6 +1,5 @@
 """The onnxruntime package: imported when the first model asks, set up once for the process, its errors translated."""
 
-import importlib
 import importlib.util
 import math
 import os
@@ -23,12 +22,13 @@ _global_pool_sizes: list[tuple[int, int]] = []
 def import_library() -> Any:
     """The `onnxruntime` module. Raises UnavailableError that names what to install."""
     try:
-        return importlib.import_module("onnxruntime")
+        import onnxruntime
     except ImportError as error:
         raise UnavailableError(
             'the onnxruntime backend needs the onnxruntime package: pip install "charonia[runtime]", or '
             f'"charonia[gpu]" for NVIDIA GPUs ({error})'
         ) from error
+    return onnxruntime
 
 
 def has_cuda_build() -> bool:
