@@ -1,4 +1,5 @@
 import pytest
+
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.frontend import OptionError
 from charonia_runtime.engine.options import ControlMode, EngineOptions, parse_backend_setting
@@ -25,8 +26,10 @@ def test_backend_settings_are_split(text, parts):
         ("python,foo", "--backend-config option format is '<backend name>,<setting>=<value>'. Got python,foo"),
         (
             ",a=b",
-            "No backend specified. --backend-config option format is <backend name>,<setting>=<value> or "
-            "<setting>=<value>. Got ,a=b",
+            (
+                "No backend specified. --backend-config option format is <backend name>,<setting>=<value> or "
+                "<setting>=<value>. Got ,a=b"
+            ),
         ),
     ],
 )
@@ -74,7 +77,7 @@ def test_values_out_of_range_are_refused(field, value, flag):
 
 
 def test_startup_models_need_explicit_mode():
-    with pytest.raises(InvalidArgumentError, match="^Use of '--load-model' requires setting") as caught:
+    with pytest.raises(InvalidArgumentError, match=r"^Use of '--load-model' requires setting") as caught:
         EngineOptions(load_model=("simple",))
 
     assert not isinstance(caught.value, OptionError)

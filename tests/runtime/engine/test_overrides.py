@@ -1,8 +1,9 @@
 import pytest
-from charonia_runtime.core.errors import InvalidArgumentError
-from charonia_runtime.engine.overrides import OverrideDirectory, safe_path
 from hypothesis import given
 from hypothesis import strategies as st
+
+from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.engine.overrides import OverrideDirectory, safe_path
 
 
 def test_files_are_written_below_a_directory_of_the_models_name():
@@ -47,7 +48,7 @@ def test_paths_outside_are_refused(parameter, normalized):
 
 @pytest.mark.parametrize("parameter", ["file:", "file:a\0b", "file:config.pbtxt", "file:1/../config.pbtxt"])
 def test_useless_paths_are_refused(parameter):
-    with pytest.raises(InvalidArgumentError, match="^Invalid file parameter"):
+    with pytest.raises(InvalidArgumentError, match=r"^Invalid file parameter"):
         safe_path(parameter)
 
 

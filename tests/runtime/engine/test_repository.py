@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.engine.repository import ModelRepositories, is_model_name, parse_version
 
