@@ -8,10 +8,10 @@ from charonia_runtime.core.datatypes import DataType
 
 
 class TimeoutAction(Enum):
-    """What happens to a queued request whose timeout expired."""
+    """What happens to a queued request whose timeout expired; the value is the configuration's word."""
 
-    REJECT = 0
-    DELAY = 1
+    REJECT = "REJECT"
+    DELAY = "DELAY"
 
 
 @dataclass(frozen=True, slots=True)

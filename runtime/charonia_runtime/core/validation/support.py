@@ -1,0 +1,42 @@
+"""What Triton can do and Charonia cannot: said when a model is loaded, so that nothing is silently left out."""
+
+import re
+
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.errors import InvalidArgumentError, UnsupportedError
+
+_BATCHING_LIBRARY = "TRITON_BATCH_STRATEGY_PATH"
+_LABEL_NAME = re.compile(r"[a-zA-Z0-9_]*", re.ASCII)
+"""What may follow the `_` that makes a metric tag a Prometheus label."""
+
+
+def refuse_unsupported(config: ModelConfig) -> None:
+    """
+    Raises UnsupportedError or InvalidArgumentError, naming the field, for what cannot be honoured.
+
+    Settings that only other backends' hardware would use (CUDA graphs, secondary devices, pinned memory) are accepted
+    and without effect, as they are in Triton.
+    """
+    for index, agent in enumerate(config.repository_agents):
+        raise UnsupportedError(
+            f"'model_repository_agents.agents[{index}]' of model '{config.name}' names the agent '{agent.name}': "
+            "repository agents are not supported"
+        )
+    if _BATCHING_LIBRARY in config.parameters:
+        raise UnsupportedError(
+            f"'parameters[\"{_BATCHING_LIBRARY}\"]' of model '{config.name}' names the library "
+            f"'{config.parameters[_BATCHING_LIBRARY]}': custom batching libraries are not supported"
+        )
+    for member, specs in (("input", config.inputs), ("output", config.outputs)):
+        for index, spec in enumerate(specs):
+            if spec.is_non_linear_format or spec.is_shape_tensor:
+                flag = "is_shape_tensor" if spec.is_shape_tensor else "is_non_linear_format_io"
+                raise UnsupportedError(
+                    f"'{member}[{index}].{flag}' of model '{config.name}' is true: only TensorRT has such tensors"
+                )
+    for tag in config.metric_tags:
+        if not _LABEL_NAME.fullmatch(tag):
+            raise InvalidArgumentError(
+                f"'metric_tags[\"{tag}\"]' of model '{config.name}' is no label for metrics: only letters, digits and "
+                "underscores are accepted"
+            )
