@@ -1,0 +1,265 @@
+"""`Engine`: the inference server inside this process."""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from charonia_runtime import __version__
+from charonia_runtime.core.backend import ModelFiles
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnavailableError
+from charonia_runtime.core.request import ANY_VERSION, InferenceRequest
+from charonia_runtime.core.server import (
+    IndexEntry,
+    InferenceServer,
+    ModelMetadata,
+    ServedModel,
+    ServerMetadata,
+    Settings,
+    SharedMemory,
+    TensorMetadata,
+    VersionStatistics,
+)
+from charonia_runtime.engine.backend_search import LoadBackend, find_backend
+from charonia_runtime.engine.copies import LoadCopy, ModelCopy
+from charonia_runtime.engine.loading import ModelLoader
+from charonia_runtime.engine.options import EVERY_MODEL, ControlMode, EngineOptions
+from charonia_runtime.engine.polling import RepositoryPoller, Wait
+from charonia_runtime.engine.reading import ModelReader, Override, PolledModel
+from charonia_runtime.engine.registry import ModelRegistry
+from charonia_runtime.engine.repository import ModelRepositories, is_model_name
+from charonia_runtime.engine.shutdown import stop_models
+from charonia_runtime.logs import table
+
+logger = logging.getLogger(__name__)
+
+MakeSettings = Callable[[Callable[[str], bool]], Settings]
+"""Makes the settings, given a function that tells whether a model serves."""
+EXTENSIONS = (
+    "classification",
+    "sequence",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "schedule_policy",
+    "model_configuration",
+    "system_shared_memory",
+    "cuda_shared_memory",
+    "binary_tensor_data",
+    "parameters",
+    "statistics",
+    "trace",
+    "logging",
+)
+
+
+class Engine:
+    """
+    Serves the models of its repositories. Implements `core.server.InferenceServer`.
+
+    Everything happens on the event loop that `start` runs on; files and models are opened in other threads.
+    """
+
+    def __init__(
+        self,
+        options: EngineOptions,
+        load_backend: LoadBackend,
+        load_copy: LoadCopy,
+        *,
+        shared_memory: SharedMemory,
+        settings: MakeSettings,
+        gpus: tuple[int, ...] = (),
+    ) -> None:
+        """`load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use."""
+        self.shared_memory: SharedMemory = shared_memory
+        self.settings: Settings = settings(self.serves)
+        self._options = options
+        self._load_backend = load_backend
+        self._load_copy = load_copy
+        self._gpus = gpus
+        self._backend_settings = options.backend_settings
+        self._repositories = ModelRepositories(map(Path, options.model_repositories), options.model_config_name)
+        self._registry = ModelRegistry()
+        self._loader = ModelLoader(
+            self._registry,
+            ModelReader(self._repositories, auto_complete=options.auto_complete).read,
+            self._create,
+            parallel=options.model_load_thread_count,
+            retries=options.model_load_retry_count,
+        )
+        self._poller = RepositoryPoller(self._repositories, self._loader)
+        self._polling: asyncio.Task[None] | None = None
+        self._repositories_found = True
+        self._accepting = True
+        """Whether requests from outside are taken. Models that call models go on until everything is drained."""
+        self._for_models: InferenceServer = copy.copy(self)
+
+    # --- life ---
+
+    async def start(self, wait: Wait = asyncio.sleep) -> None:
+        """
+        Load the models of the control mode; returns when each one serves or failed. `wait` is the poller's clock.
+
+        Raises InferenceError, with nothing left running, when the server must not start (model-management §2.1).
+        """
+        await self._check_repositories()
+        complete = await self._poller.load_all(self._startup_models())
+        self._log_models()
+        if self._options.exit_on_error and not (complete and self._repositories_found):
+            await self.stop()
+            raise InternalError("failed to load all models")
+        seconds = self._options.repository_poll_secs
+        if self._options.control_mode is ControlMode.POLL and seconds > 0:
+            self._polling = asyncio.create_task(self._poller.run(seconds, wait))
+
+    async def stop(self, timeout_seconds: float | None = None) -> None:
+        """
+        Refuse new requests, finish those in flight, unload every model.
+
+        Raises InternalError when that takes longer than the time, by default that of the options.
+        """
+        self._accepting = False
+        if self._polling is not None:
+            self._polling.cancel()
+        await stop_models(self._loader, self._options.exit_timeout_secs if timeout_seconds is None else timeout_seconds)
+
+    # --- inference ---
+
+    def find_model(self, name: str, version: int = ANY_VERSION) -> ServedModel:
+        return self._registry.find(name, version).served
+
+    def submit(self, request: InferenceRequest) -> None:
+        if not self._accepting:
+            raise UnavailableError(
+                f"{request.error_prefix}Server is stopping, scheduler for model has stopped accepting new inference "
+                "requests"
+            )
+        serving = self._registry.find(request.model_name, request.model_version).copy
+        serving.submit(request)
+
+    def cancel(self, request: InferenceRequest) -> None:
+        request.cancelled = True
+        for serving in self._registry.copies(request.model_name):
+            serving.cancel(request)
+
+    # --- readiness ---
+
+    async def is_live(self) -> bool:
+        return True
+
+    async def is_ready(self) -> bool:
+        """Raises UnavailableError while the server stops."""
+        self._refuse_when_stopping()
+        if not self._options.strict_readiness:
+            return True
+        return self._repositories_found and self._registry.all_settled()
+
+    async def is_model_ready(self, name: str, version: int = ANY_VERSION) -> bool:
+        return self.serves(name, version)
+
+    def serves(self, name: str, version: int = ANY_VERSION) -> bool:
+        """Whether a request for the model would find a version now."""
+        try:
+            self._registry.find(name, version)
+        except InferenceError:
+            return False
+        return True
+
+    # --- documents ---
+
+    async def server_metadata(self) -> ServerMetadata:
+        return ServerMetadata(self._options.server_id, __version__, EXTENSIONS)
+
+    async def model_metadata(self, name: str, version: int = ANY_VERSION) -> ModelMetadata:
+        found = self._registry.find(name, version).served
+        config = found.config
+        inputs, outputs = (
+            tuple(TensorMetadata(spec.name, spec.datatype, config.full_shape(spec)) for spec in specs)
+            for specs in (config.inputs, config.outputs)
+        )
+        versions = tuple(self._registry.ready(name)) if version == ANY_VERSION else (found.version,)
+        return ModelMetadata(name, versions, config.platform or config.backend, inputs, outputs)
+
+    async def model_config(self, name: str, version: int = ANY_VERSION) -> Mapping[str, Any]:
+        return self._registry.find(name, version).served.config.document
+
+    async def statistics(self, name: str = "", version: int = ANY_VERSION) -> Sequence[VersionStatistics]:
+        return self._registry.statistics(name, version)
+
+    # --- models ---
+
+    async def repository_index(self, *, ready: bool = False) -> Sequence[IndexEntry]:
+        located = await asyncio.to_thread(self._repositories.locate)
+        return self._registry.index({name: len(places) for name, places in located.items()}, ready=ready)
+
+    async def load_model(
+        self, name: str, *, config: str | None = None, files: Mapping[str, bytes] | None = None
+    ) -> None:
+        self._refuse_control()
+        if not name.strip():
+            raise InvalidArgumentError("Model name cannot be empty. Please enter a valid name to deploy.")
+        if not is_model_name(name):
+            raise InvalidArgumentError(
+                f"invalid model name '{name}', model name must not contain path traversal characters"
+            )
+        await self._loader.load(name, Override(config, files) if config is not None or files else None)
+
+    async def unload_model(self, name: str, *, unload_dependents: bool = False) -> None:  # noqa: ARG002
+        self._refuse_control()
+        await self._loader.unload(name)
+
+    def _refuse_control(self) -> None:
+        self._refuse_when_stopping()
+        if self._options.control_mode is not ControlMode.EXPLICIT:
+            raise UnavailableError("explicit model load / unload is not allowed if polling is enabled")
+
+    def _refuse_when_stopping(self) -> None:
+        if not self._accepting:
+            raise UnavailableError("Server exiting")
+
+    # --- loading ---
+
+    async def _check_repositories(self) -> None:
+        if not self._options.model_repositories:
+            raise InvalidArgumentError("--model-repository must be specified")
+        try:
+            await asyncio.to_thread(self._repositories.check)
+        except InferenceError as error:
+            if self._options.exit_on_error:
+                raise
+            logger.error("%s", error.message)  # noqa: TRY400 - the operator asked to go on
+            self._repositories_found = False
+
+    def _startup_models(self) -> Sequence[str] | None:
+        """The models to load first; None for all."""
+        named = self._options.load_model
+        if self._options.control_mode is not ControlMode.EXPLICIT or named == (EVERY_MODEL,):
+            return None
+        if EVERY_MODEL in named:
+            raise InvalidArgumentError("Wildcard model name '*' must be the ONLY startup model if specified at all.")
+        return sorted(set(named))
+
+    async def _create(self, polled: PolledModel, version: int) -> ModelCopy:
+        files = ModelFiles(
+            name=polled.name,
+            version=version,
+            directory=polled.entry.directory,
+            version_directory=polled.entry.version_directory(version),
+            settings=self._backend_settings.of(polled.config.backend),
+            gpus=self._gpus,
+            server=self._for_models,
+        )
+        backend_class, config = await asyncio.to_thread(
+            find_backend, polled.config, files, Path(self._options.backend_directory), self._load_backend
+        )
+        return await self._load_copy(files, config, backend_class, auto_complete=self._options.auto_complete)
+
+    def _log_models(self) -> None:
+        rows: list[tuple[str, str, str]] = []
+        for name in self._registry.names():
+            versions = self._registry.versions(name)
+            rows += [(name, str(version.number), version.status) for version in versions]
+            if not versions:
+                rows.append((name, "-", "Not loaded: No model version was found"))
+        logger.info(table(("Model", "Version", "Status"), rows))
