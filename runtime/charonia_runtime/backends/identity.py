@@ -45,7 +45,7 @@ class Backend:
     The parameter `execute_delay_ms` is the time that each batch takes, in milliseconds.
     """
 
-    traits: ClassVar[BackendTraits] = BackendTraits(optional_inputs=True)
+    traits: ClassVar[BackendTraits] = BackendTraits(optional_inputs=True, any_thread=True)
 
     def __init__(self, files: ModelFiles) -> None:
         self._name = files.name

@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol
 
 from charonia_runtime.core.batch import Batch
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.server import InferenceServer
 
 
@@ -23,6 +24,11 @@ class BackendTraits:
     """Whether configurations may mark inputs as optional."""
     parallel_instances: bool = True
     """Whether instances of one model may be created at the same time."""
+    any_thread: bool = False
+    """
+    Whether a free instance may execute in another thread than its own. The engine then runs executions that take less
+    than the hop to a thread on the event loop's thread.
+    """
     on_event_loop: bool = False
     """Whether `create_instance` gives a `LoopInstance` instead of an `Instance`."""
 
@@ -42,6 +48,12 @@ class ModelFiles:
     """Ids of the GPUs that may be used."""
     server: InferenceServer | None = None
     """The server that loads the model, for models that call other models."""
+    call_soon: Callable[..., object] | None = None
+    """Runs a function on the server's event loop, from any thread; None where no loop runs yet."""
+    backend_directory: Path = Path("/opt/tritonserver/backends")
+    """Where `<backend>/model.py` lies for backends that are written in Python."""
+    custom_metrics: CustomMetrics = field(default_factory=CustomMetrics)
+    """Where models keep metrics of their own."""
 
 
 class Instance(Protocol):

@@ -1,0 +1,206 @@
+"""One loaded version of a model: its life from load to close, and the way in for requests."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
+
+from charonia_runtime.core.backend import Backend, ModelFiles
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.instances import placements, resolve_instance_groups
+from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.scheduling import DynamicBatching
+from charonia_runtime.core.statistics import ModelStatistics
+from charonia_runtime.engine.admission import Admission, MemoryResolver
+from charonia_runtime.engine.flow import RequestFlow
+from charonia_runtime.engine.instance import Post, Runner, make_runner
+from charonia_runtime.engine.ordering import ResponseOrder
+from charonia_runtime.engine.version_loading import LoadedBackend, load_backend
+from charonia_runtime.engine.warmup import run_warmup
+from charonia_runtime.protocols.model_config import complete
+
+logger = logging.getLogger(__name__)
+
+_Like = tuple[InstanceKind, int, tuple[str, ...]]
+"""What makes two instances interchangeable."""
+
+
+class Model:
+    """
+    A version that serves. Belongs to the event loop's thread.
+
+    Every request that `submit` accepts is answered finally, exactly once.
+    """
+
+    def __init__(
+        self, loaded: LoadedBackend, *, resolve_memory: MemoryResolver | None = None, delay_scheduler: int = 0
+    ) -> None:
+        """Without instances yet; `load` is the way to one that serves."""
+        self.config = loaded.config
+        self.version = loaded.files.version
+        self._loaded = loaded
+        self._flow = RequestFlow(
+            self.version,
+            Admission(loaded.config, resolve_memory),
+            loaded.scheduler,
+            _make_order(loaded.config),
+            delay_scheduler=delay_scheduler,
+        )
+        self._runners: list[Runner] = []
+        self._slots = 0
+
+    @classmethod
+    async def load(
+        cls,
+        files: ModelFiles,
+        config: ModelConfig,
+        backend_class: type[Backend],
+        *,
+        auto_complete: bool = True,
+        parallel_instances: bool | None = None,
+        resolve_memory: MemoryResolver | None = None,
+        delay_scheduler: int = 0,
+    ) -> "Model":
+        """
+        A version that is ready to serve: loaded, with all its instances, warmed up.
+
+        `parallel_instances` overrides the backend's own word on creating instances at the same time.
+        `resolve_memory` finds the shared memory that requests name. `delay_scheduler` is the number of requests that
+        must wait before the first is scheduled (a hook for tests, scheduling §12). Raises InferenceError, with
+        everything closed again.
+        """
+        loaded = await asyncio.to_thread(load_backend, files, config, backend_class, auto_complete=auto_complete)
+        model = cls(loaded, resolve_memory=resolve_memory, delay_scheduler=delay_scheduler)
+        parallel = backend_class.traits.parallel_instances if parallel_instances is None else parallel_instances
+        try:
+            await model._add_instances(loaded.placements, parallel=parallel)
+        except BaseException:
+            await asyncio.shield(model.close())
+            raise
+        return model
+
+    @property
+    def statistics(self) -> ModelStatistics:
+        return self._flow.statistics
+
+    @property
+    def in_flight(self) -> int:
+        """Requests accepted and not finally answered."""
+        return self._flow.in_flight
+
+    def submit(self, request: InferenceRequest) -> None:
+        """
+        Check and queue a request.
+
+        Raises InferenceError when it is refused; then its sink hears nothing and it is not counted.
+        """
+        self._flow.submit(request)
+
+    def cancel(self, request: InferenceRequest) -> None:
+        """Answer a request that waits with CancelledError, flag one that runs."""
+        self._flow.cancel(request)
+
+    async def drain(self) -> None:
+        """Wait until every accepted request is answered."""
+        await self._flow.drain()
+
+    async def close(self) -> None:
+        """
+        Accept nothing more, refuse what waits, finish what runs, free instances and backend.
+
+        Returns when that is done: a model that hangs keeps it waiting. What a backend raises is logged.
+        """
+        self._flow.stop()
+        runners, self._runners = self._runners, []
+        await asyncio.gather(*(self._retire(runner) for runner in runners))
+        await asyncio.to_thread(self._close_backend)
+
+    async def update_instances(self, config: ModelConfig) -> None:
+        """
+        Take over the instance groups and the version policy of `config` without a reload (model-management §5.3).
+
+        Instances of the same kind, device and profiles stay; new ones are created, then surplus ones are closed after
+        their batch. Raises InferenceError; then the model serves on as it was.
+        """
+        files, backend = self._loaded.files, self._loaded.backend
+        changed = complete(
+            replace(self.config, instance_groups=config.instance_groups, version_policy=config.version_policy)
+        )
+        changed = complete(resolve_instance_groups(changed, backend.traits, files.gpus))
+        missing, surplus = _compare(self._runners, placements(changed))
+        await self._add_instances(missing, parallel=backend.traits.parallel_instances)
+        self.config = changed
+        for runner in surplus:
+            self._runners.remove(runner)
+        await asyncio.gather(*(self._retire(runner) for runner in surplus))
+
+    async def _add_instances(self, wanted: Sequence[Placement], *, parallel: bool) -> None:
+        """Create, warm up and put to work. Raises InferenceError; then none of them stays."""
+        added: list[Runner] = []
+        try:
+            if parallel:
+                await _all(self._add_instance(placement, added) for placement in wanted)
+            else:
+                for placement in wanted:
+                    await self._add_instance(placement, added)
+        except BaseException:
+            await asyncio.shield(asyncio.gather(*(runner.close() for runner in added)))
+            raise
+        self._runners += added
+        self._flow.add(added)
+
+    async def _add_instance(self, placement: Placement, added: list[Runner]) -> None:
+        loaded = self._loaded
+        instance = await asyncio.to_thread(loaded.create_instance, placement)
+        self._slots += 1
+        post = Post(placement, self._slots, loaded.config, self.version, loaded.finisher, loaded.backend.traits)
+        runner = make_runner(instance, post, self._flow)
+        added.append(runner)
+        for warmup in loaded.warmups:
+            await run_warmup(
+                warmup, loaded.config, placement.name, lambda requests: self._flow.execute(runner, requests)
+            )
+
+    async def _retire(self, runner: Runner) -> None:
+        self._flow.remove(runner)
+        await runner.close()
+
+    def _close_backend(self) -> None:
+        try:
+            self._loaded.backend.close()
+        except Exception:
+            logger.exception("model '%s' version %d: closing the backend failed", self.config.name, self.version)
+
+
+def _compare(runners: Sequence[Runner], wanted: Sequence[Placement]) -> tuple[list[Placement], list[Runner]]:
+    """The instances that are missing, the last ones of their group, and the runners that are too many."""
+    present = Counter(_like(runner.placement) for runner in runners)
+    missing = []
+    for placement in wanted:
+        if present[_like(placement)]:
+            present[_like(placement)] -= 1
+        else:
+            missing.append(placement)
+    surplus = []
+    for runner in reversed(runners):
+        if present[_like(runner.placement)]:
+            present[_like(runner.placement)] -= 1
+            surplus.append(runner)
+    return missing, surplus
+
+
+async def _all(steps: Iterable[Coroutine[None, None, None]]) -> None:
+    """Wait for every step, then raise the first error of any."""
+    for result in await asyncio.gather(*steps, return_exceptions=True):
+        if result is not None:
+            raise result
+
+
+def _make_order(config: ModelConfig) -> ResponseOrder | None:
+    scheduling = config.scheduling
+    return ResponseOrder() if isinstance(scheduling, DynamicBatching) and scheduling.preserve_ordering else None
+
+
+def _like(placement: Placement) -> _Like:
+    return placement.kind, placement.device_id, placement.profiles

@@ -1,0 +1,60 @@
+"""What every scheduler can do for `engine.model`, and the choice of one by a model's configuration."""
+
+from typing import Protocol, assert_never
+
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.errors import UnsupportedError
+from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.scheduling import Direct, DynamicBatching, Ensemble, SequenceBatching
+from charonia_runtime.engine.schedulers.direct import DirectScheduler
+from charonia_runtime.engine.schedulers.dynamic import DynamicScheduler
+from charonia_runtime.engine.schedulers.queue import Rejection
+
+
+class Scheduler(Protocol):
+    """
+    The requests that wait for one model version. A state machine: time is an argument, in nanoseconds of the
+    monotonic clock (`InferenceRequest.queued_ns` too, which the caller sets before `enqueue`).
+
+    A request that was enqueued leaves exactly once: by `next_batch`, `expire`, `cancel` or `drain`.
+    """
+
+    collects: bool
+    """Whether requests that arrive in one turn of the event loop may run together, so that it is worth its end."""
+    expires: bool
+    """Whether requests may time out while they wait; then `wake_at` matters even when no instance is idle."""
+
+    def enqueue(self, request: InferenceRequest) -> None:
+        """Let `request` wait. Raises InferenceError when it is refused; then the scheduler has forgotten it."""
+
+    def next_batch(self, now_ns: int, slot: int) -> list[InferenceRequest]:
+        """The requests that idle instance number `slot` runs now, together; empty when it should wait."""
+
+    def expire(self, now_ns: int) -> list[Rejection]:
+        """Give up the requests whose time in the queue is over."""
+
+    def wake_at(self, *, idle: bool) -> int | None:
+        """When to call again if nothing arrives: `next_batch` (where an instance is `idle`) or `expire`."""
+
+    def cancel(self, request: InferenceRequest) -> bool:
+        """Drop `request`; False when it does not wait here any more."""
+
+    def drain(self) -> list[InferenceRequest]:
+        """Give up everything that waits."""
+
+    def __len__(self) -> int: ...
+
+
+def make_scheduler(config: ModelConfig) -> Scheduler:
+    """The scheduler that `config` asks for. Raises UnsupportedError, naming the field, for one that there is not."""
+    match config.scheduling:
+        case Direct():
+            return DirectScheduler()
+        case DynamicBatching() as batching:
+            return DynamicScheduler(config, batching)
+        case SequenceBatching():
+            raise UnsupportedError(f"model '{config.name}': sequence_batching is not supported yet")
+        case Ensemble():
+            raise UnsupportedError(f"model '{config.name}': ensemble_scheduling is not supported yet")
+        case _:
+            assert_never(config.scheduling)

@@ -1,0 +1,181 @@
+"""Requests in the order in which they run: priority levels, queue sizes, timeouts (Triton's queue policies)."""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from charonia_runtime.core.errors import InferenceError, UnavailableError
+from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.scheduling import DynamicBatching, QueuePolicy, TimeoutAction
+
+_NO_LIMITS = QueuePolicy()
+_SLACK = 64
+"""Deadlines of requests that have left which may stay in the heap before it is built anew."""
+
+Waiting = OrderedDict[int, InferenceRequest]
+"""Requests in order of arrival by their `id`: one leaves from the middle as cheaply as from the front."""
+
+
+class Rejection(NamedTuple):
+    """A request that left its queue without being executed, and what its client is told."""
+
+    request: InferenceRequest
+    error: InferenceError
+
+
+class _Level:
+    """One priority level. Requests whose timeout expired under DELAY wait behind the others."""
+
+    __slots__ = ("delayed", "policy", "punctual")
+
+    def __init__(self, policy: QueuePolicy) -> None:
+        self.policy = policy
+        self.punctual: Waiting = OrderedDict()
+        self.delayed: Waiting = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.punctual) + len(self.delayed)
+
+
+class RequestQueue:
+    """
+    The waiting requests of a model. Iteration is in the order of execution: levels ascending, first come first served
+    inside, expired ones of DELAY policies last in their level (scheduling §4.4).
+    """
+
+    __slots__ = ("_deadlines", "_default", "_levels", "_one_level", "_order", "_size", "expires")
+
+    def __init__(
+        self,
+        policy: QueuePolicy = _NO_LIMITS,
+        *,
+        levels: int = 0,
+        default_level: int = 0,
+        level_policies: Mapping[int, QueuePolicy] | None = None,
+    ) -> None:
+        """`levels` 0 is a single level under `policy`; otherwise levels count from 1, the most urgent."""
+        policies = level_policies or {}
+        numbers = range(1, levels + 1) if levels else (0,)
+        self._levels = {number: _Level(policies.get(number, policy)) for number in numbers}
+        self._order = tuple(self._levels.values())
+        self._default = self._levels[default_level]
+        self._one_level = not levels
+        self._size = 0
+        self._deadlines: list[tuple[int, int]] = []
+        self.expires = any(level.policy.default_timeout_us for level in self._order)
+
+    @classmethod
+    def of(cls, batching: DynamicBatching) -> "RequestQueue":
+        """The queue that a dynamic batcher's configuration describes."""
+        return cls(
+            batching.default_queue_policy,
+            levels=batching.priority_levels,
+            default_level=batching.default_priority_level if batching.priority_levels else 0,
+            level_policies=batching.priority_queue_policies,
+        )
+
+    def push(self, request: InferenceRequest) -> None:
+        """Append `request` to its level. Raises UnavailableError when the level is full."""
+        level = self._level_of(request)
+        policy = level.policy
+        if policy.max_queue_size and len(level) >= policy.max_queue_size:
+            raise UnavailableError(f"{request.error_prefix}Exceeds maximum queue size")
+        level.punctual[id(request)] = request
+        self._size += 1
+        if policy.default_timeout_us:
+            self._set_deadline(request, policy)
+
+    def remove(self, request: InferenceRequest) -> bool:
+        """Take `request` out, wherever it stands; False when it is not here."""
+        level, key = self._level_of(request), id(request)
+        if level.punctual.pop(key, None) is None and level.delayed.pop(key, None) is None:
+            return False
+        self._size -= 1
+        return True
+
+    def take(self, count: int) -> list[InferenceRequest]:
+        """Remove the first `count` requests (all, if there are fewer)."""
+        taken: list[InferenceRequest] = []
+        for level in self._order:
+            for waiting in (level.punctual, level.delayed):
+                while waiting and len(taken) < count:
+                    taken.append(waiting.popitem(last=False)[1])
+        self._size -= len(taken)
+        return taken
+
+    def expire(self, now_ns: int) -> list[Rejection]:
+        """Remove the requests that REJECT policies give up by now; put back those of DELAY policies."""
+        rejected: list[Rejection] = []
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][0] <= now_ns:
+            deadline, key = heapq.heappop(deadlines)
+            level, request = self._punctual(deadline, key)
+            if level is None or request is None:
+                continue
+            del level.punctual[key]
+            if level.policy.timeout_action is TimeoutAction.DELAY:
+                level.delayed[key] = request
+            else:
+                self._size -= 1
+                rejected.append(Rejection(request, UnavailableError("Request timeout expired")))
+        return rejected
+
+    def next_deadline(self) -> int | None:
+        """When the next timeout expires."""
+        deadlines = self._deadlines
+        while deadlines:
+            if self._punctual(*deadlines[0])[1] is not None:
+                return deadlines[0][0]
+            heapq.heappop(deadlines)
+        return None
+
+    def __iter__(self) -> Iterator[InferenceRequest]:
+        if self._one_level and not self._default.delayed:
+            return iter(self._default.punctual.values())
+        return self._across_levels()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _across_levels(self) -> Iterator[InferenceRequest]:
+        for level in self._order:
+            yield from level.punctual.values()
+            yield from level.delayed.values()
+
+    def _level_of(self, request: InferenceRequest) -> _Level:
+        if self._one_level:
+            return self._default
+        return self._levels.get(request.priority, self._default)
+
+    def _set_deadline(self, request: InferenceRequest, policy: QueuePolicy) -> None:
+        """A request's own timeout counts only where it is smaller than the policy's, and neither is 0."""
+        timeout_us = policy.default_timeout_us
+        if policy.allow_timeout_override and 0 < request.timeout_us < timeout_us:
+            timeout_us = request.timeout_us
+        request.deadline_ns = request.queued_ns + timeout_us * 1000
+        if len(self._deadlines) > 2 * self._size + _SLACK:
+            self._forget_stale_deadlines()
+        heapq.heappush(self._deadlines, (request.deadline_ns, id(request)))
+
+    def _forget_stale_deadlines(self) -> None:
+        """Keep the heap in proportion to the queue: what was executed leaves its entry behind."""
+        self._deadlines = [
+            (request.deadline_ns, key)
+            for level in self._order
+            if level.policy.default_timeout_us
+            for key, request in level.punctual.items()
+        ]
+        heapq.heapify(self._deadlines)
+
+    def _punctual(self, deadline: int, key: int) -> tuple[_Level | None, InferenceRequest | None]:
+        """
+        Whose deadline that is, if it still waits.
+
+        An `id` may have been given to a later request; then the deadline differs, or it is that one's as well.
+        """
+        for level in self._order:
+            request = level.punctual.get(key)
+            if request is not None and request.deadline_ns == deadline:
+                return level, request
+        return None, None
