@@ -1,0 +1,149 @@
+"""
+Looks for faults in model repositories without serving them: everything that files alone can tell.
+
+What only a loaded model knows (whether its tensors are those of the configuration) is found by serving it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from charonia_runtime.core.backend import ModelFiles
+from charonia_runtime.core.config import ModelConfig, SpecificVersions
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.scheduling import Ensemble
+from charonia_runtime.core.validation import refuse_unsupported, validate_states, validate_tensors
+from charonia_runtime.core.versions import select_versions
+from charonia_runtime.engine.backend_search import LoadBackend, find_backend
+from charonia_runtime.engine.reading import ModelReader
+from charonia_runtime.engine.registry import DUPLICATE
+from charonia_runtime.engine.repository import ModelRepositories, RepositoryEntry
+
+_FIELD = re.compile(r"^'([a-z_]+[\w.\[\]\"]*)'|^(?:model )?(input|output) '([^']+)'|^(instance group)")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that keeps a model from being served as its files say."""
+
+    model: str
+    file: Path
+    field: str
+    """The configuration's field; empty where the fault is the file's as a whole."""
+    message: str
+
+
+def inspect(
+    repositories: ModelRepositories, load_backend: LoadBackend, *, backend_directory: Path, auto_complete: bool = True
+) -> list[Fault]:
+    """
+    The faults of every model, by model. Blocks, and imports the libraries of the backends that models name.
+
+    Raises InferenceError when a repository itself cannot be read.
+    """
+    repositories.check()
+    reader = ModelReader(repositories, auto_complete=auto_complete)
+    faults: list[Fault] = []
+    for name, directories in repositories.locate().items():
+        if len(directories) > 1:
+            faults += [Fault(name, directory, "", DUPLICATE) for directory in directories]
+            continue
+        try:
+            entry = repositories.read(directories[0])
+        except InferenceError as error:
+            faults.append(Fault(name, directories[0], "", error.message))
+            continue
+        faults += _Inspection(entry, reader, load_backend, backend_directory).faults()
+    return faults
+
+
+class _Inspection:
+    """One model under inspection."""
+
+    def __init__(
+        self, entry: RepositoryEntry, reader: ModelReader, load_backend: LoadBackend, backend_directory: Path
+    ) -> None:
+        self._entry = entry
+        self._reader = reader
+        self._load_backend = load_backend
+        self._backend_directory = backend_directory
+
+    def faults(self) -> Iterator[Fault]:
+        entry = self._entry
+        for message in entry.ignored:
+            yield Fault(entry.name, entry.directory, "", message)
+        try:
+            config = self._reader.configure(entry)
+        except InferenceError as error:
+            yield self._in_config(error.message)
+            return
+        yield from self._version_faults(config)
+        yield from self._rule_faults(config)
+        yield from self._file_faults(config)
+
+    def _version_faults(self, config: ModelConfig) -> Iterator[Fault]:
+        name, policy = self._entry.name, config.version_policy
+        if isinstance(policy, SpecificVersions):
+            for version in policy.versions:
+                if version not in self._entry.versions:
+                    message = (
+                        f"version {version} is specified for model '{name}', but the version directory is not present"
+                    )
+                    yield self._in_config(message, "version_policy.specific.versions")
+        if not select_versions(policy, self._entry.versions):
+            message = f"at least one version must be available under the version policy of model '{name}'"
+            yield Fault(name, self._entry.directory, "version_policy", message)
+
+    def _rule_faults(self, config: ModelConfig) -> Iterator[Fault]:
+        """What is refused when the model is loaded. Tensors that a backend may still complete are left to it."""
+        rules = [refuse_unsupported, validate_states]
+        if config.inputs and config.outputs:
+            rules.insert(0, validate_tensors)
+        for rule in rules:
+            try:
+                rule(config)
+            except InferenceError as error:
+                yield self._in_config(error.message)
+
+    def _file_faults(self, config: ModelConfig) -> Iterator[Fault]:
+        entry = self._entry
+        if isinstance(config.scheduling, Ensemble):
+            return
+        for version in select_versions(config.version_policy, entry.versions):
+            directory = entry.version_directory(version)
+            files = ModelFiles(entry.name, version, entry.directory, directory)
+            try:
+                find_backend(config, files, self._backend_directory, self._load_backend)
+            except InferenceError as error:
+                yield self._in_config(error.message, "runtime" if config.runtime else "backend")
+                break
+            filename = config.default_model_filename
+            if filename and not (directory / filename).exists():
+                yield Fault(entry.name, directory / filename, "default_model_filename", "the model's file is missing")
+        for index, output in enumerate(config.outputs):
+            label_file = entry.directory / output.label_filename
+            if output.label_filename and not label_file.is_file():
+                yield self._in_config(
+                    f"failed to open text file for read {label_file}", f"output[{index}].label_filename"
+                )
+        for index, sample in enumerate(config.warmup):
+            for name, given in sample.inputs.items():
+                path = entry.directory / "warmup" / given.data if isinstance(given.data, str) else None
+                if path is not None and not path.is_file():
+                    field = f'model_warmup[{index}].inputs["{name}"].input_data_file'
+                    yield self._in_config(f"failed to open text file for read {path}", field)
+
+    def _in_config(self, message: str, field: str = "") -> Fault:
+        return Fault(self._entry.name, self._entry.config_path, field or _field_of(message), message)
+
+
+def _field_of(message: str) -> str:
+    """The field that a text of the validation is about, as far as the text tells."""
+    found = _FIELD.match(message)
+    if found is None:
+        return ""
+    path, member, tensor, group = found.groups()
+    if path:
+        return str(path)
+    return "instance_group" if group else f'{member} "{tensor}"'
