@@ -1,5 +1,6 @@
 """Counters of one loaded model version: one source for the statistics endpoint and the metrics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -56,6 +57,9 @@ class ExecutionTimes:
     end: int
 
 
+Observer = Callable[[int, int, ExecutionTimes], None]
+"""Is told of every request that was answered: its arrival, when it was queued, and its execution."""
+
 _DURATIONS = (
     "success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss",
 )  # fmt: skip
@@ -82,6 +86,8 @@ class ModelStatistics:
     failures: dict[FailureReason, int] = field(default_factory=lambda: dict.fromkeys(FailureReason, 0))
     pending: int = 0
     """Requests accepted and not yet handed to the backend."""
+    observer: Observer | None = field(default=None, compare=False, repr=False)
+    """Set by whoever needs single requests and not only sums, such as quantiles."""
 
     def record_execution(self, batch_size: int, times: ExecutionTimes, finished_ms: int) -> None:
         """Count one call of the backend with `batch_size` rows in all, failed or not."""

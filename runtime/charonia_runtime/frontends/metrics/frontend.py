@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import time
 from collections.abc import Sequence
 
 from charonia_runtime.core.errors import UnavailableError
@@ -11,6 +12,7 @@ from charonia_runtime.frontends.metrics.listener import Connection
 from charonia_runtime.frontends.metrics.machine import CpuProbe, GpuProbe, Probe, Sampler
 from charonia_runtime.frontends.metrics.models import ModelFamilies
 from charonia_runtime.frontends.metrics.options import Options
+from charonia_runtime.frontends.metrics.summaries import Summaries
 
 _MODELS_A_TURN = 32
 """Model versions that are rendered before other tasks get the loop: less than a millisecond (26 us each)."""
@@ -31,6 +33,7 @@ class Frontend:
         self._listener: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._sampler: Sampler | None = None
+        self._summaries = Summaries(options.quantiles) if options.summary_latencies else None
 
     @property
     def port(self) -> int:
@@ -55,6 +58,8 @@ class Frontend:
         self._sampler = Sampler(self._find_probes, self._options.metrics_interval_ms / 1000)
         self._sampler.start()
         await asyncio.to_thread(self._sampler.wait, _FIRST_SAMPLE_SECONDS)
+        if self._summaries is not None:
+            self._summaries.watch(await self._server.statistics())
 
     async def stop(self, timeout_seconds: float) -> None:
         if self._listener is not None:
@@ -72,13 +77,18 @@ class Frontend:
 
     async def collect(self) -> bytes:
         """The text of `/metrics`, now."""
+        entries = await self._server.statistics()
         models = ModelFamilies(counter_latencies=self._options.counter_latencies)
-        for index, entry in enumerate(await self._server.statistics(), start=1):
+        for index, entry in enumerate(entries, start=1):
             models.add(entry)
             if index % _MODELS_A_TURN == 0:
                 await asyncio.sleep(0)
         machine = self._sampler.families if self._sampler is not None else ()
-        return render([*models.families, *self._pinned_memory(), *machine])
+        summaries: Sequence[Family] = ()
+        if self._summaries is not None:
+            self._summaries.watch(entries)
+            summaries = self._summaries.families(entries, time.monotonic_ns())
+        return render([*models.families, *self._pinned_memory(), *machine, *summaries])
 
     def _find_probes(self) -> list[Probe]:
         gpu = GpuProbe.find() if self._options.allow_gpu_metrics else None

@@ -57,7 +57,7 @@ class Options:
 
     @property
     def quantiles(self) -> tuple[float, ...]:
-        """The quantiles of summaries. The errors that may be asked for do not matter: ours are exact."""
+        """The quantiles of summaries. The errors asked for do not matter: ours are half a percent."""
         text = self._settings.get("summary_quantiles", "0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001")
         found = []
         for part in text.split(","):
