@@ -126,6 +126,7 @@ class RequestFlow:
     def answered(self, batch: Batch, answers: Answers) -> None:
         """Deliver responses of a batch, counting the requests that they end."""
         statistics, order = self.statistics, self._order
+        observer = statistics.observer
         times = batch.times()
         count = rows = total_ns = queue_ns = finals = 0
         for request, response in answers:
@@ -138,6 +139,8 @@ class RequestFlow:
                     rows += request.batch_size
                     total_ns += times.end - request.arrival_ns
                     queue_ns += times.start - request.queued_ns
+                    if observer is not None:
+                        observer(request.arrival_ns, request.queued_ns, times)
             if order is None:
                 _send(request, response)
             else:
