@@ -53,7 +53,7 @@ def test_import_contracts():
     [
         ("core/request.py", "import asyncio", "Core does no I/O and knows no wire"),
         ("core/tensor.py", "import charonia_runtime.replies", "Runtime: imports point down"),
-        ("frontends/metrics.py", "import charonia_runtime.engine", "Runtime: imports point down"),
+        ("frontends/metrics/frontend.py", "import charonia_runtime.engine", "Runtime: imports point down"),
         ("engine/engine.py", "import charonia_runtime.backends.identity", "Runtime: imports point down"),
         ("backends/identity.py", "import charonia_runtime.backends.onnxruntime", "Plug-ins do not know each other"),
         ("engine/schedulers/base.py", "import time", "Schedulers are sans-I/O"),
