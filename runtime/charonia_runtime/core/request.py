@@ -102,6 +102,8 @@ class InferenceRequest:
     """Monotonic clock when the scheduler queued it."""
     flow: ResponseFlow | None = None
     """What a decoupled model waits for before each response but the first; None lets it send freely."""
+    callers: tuple[str, ...] = ()
+    """The models that wait for this request's answer, outermost first: those that called it while they ran."""
     deadline_ns: int = 0
     """Monotonic clock when the queue gives it up or puts it back; 0 for never. The scheduler's own."""
 

@@ -1,0 +1,136 @@
+"""One loaded version of a Python model: where its code lies, what its configuration becomes, its instances."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from charonia_runtime.backends.python.calls import StubCalls
+from charonia_runtime.backends.python.completion import merge
+from charonia_runtime.backends.python.environment import find_interpreter
+from charonia_runtime.backends.python.instance import PythonInstance
+from charonia_runtime.backends.python.settings import check_parameters, read_settings
+from charonia_runtime.backends.python.stub_process import StubProcess
+from charonia_runtime.core.backend import BackendTraits, LoopInstance, ModelFiles
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.ipc.frames import FrameKind
+
+_NAME = "python"
+_MODEL_FILE = "model.py"
+_KINDS = {InstanceKind.GPU: "GPU", InstanceKind.CPU: "CPU", InstanceKind.MODEL: "MODEL"}
+
+
+class Backend:
+    """
+    Runs `model.py` of the model, or that of a backend written in Python, in child processes.
+
+    Such a backend is `<backend directory>/<name>/model.py`; the models that name it bring only data.
+    """
+
+    traits: ClassVar[BackendTraits] = BackendTraits(
+        default_model_filename=_MODEL_FILE, optional_inputs=True, on_event_loop=True
+    )
+
+    def __init__(self, files: ModelFiles) -> None:
+        self._files = files
+        self._settings = read_settings(files.settings)
+        self._config = ModelConfig(files.name)
+        self._spare: tuple[StubProcess, StubCalls] | None = None
+
+    def auto_complete(self, config: ModelConfig) -> ModelConfig:
+        """Let the model's `auto_complete_config` fill in its configuration, in a process of its own."""
+        name = f"{config.name}_0"
+        stub, calls = self._start(name, config)
+        document = {**self._code(config), "config": dict(config.document)}
+        try:
+            answer = stub.ask(FrameKind.AUTO_COMPLETE, document, FrameKind.COMPLETED, calls.serve)
+        except InternalError:
+            self._end(stub, calls)
+            raise
+        completed = answer["config"]
+        if completed is None:
+            # It has imported the model and nothing else: as good a start of the first instance as any.
+            self._spare = (stub, calls)
+            return config
+        self._end(stub, calls)
+        return merge(config, completed)
+
+    def load(self, config: ModelConfig) -> None:
+        check_parameters(config)
+        find_interpreter(config.parameters, self._files.directory, self._settings.interpreter)
+        self._code(config)
+        self._config = config
+
+    def create_instance(self, placement: Placement) -> LoopInstance:
+        spare, self._spare = self._spare, None
+        first = [spare] if spare is not None and spare[0].name == placement.name else []
+        if spare is not None and not first:
+            self._end(*spare)
+
+        def start() -> tuple[StubProcess, StubCalls]:
+            stub, calls = first.pop() if first else self._start(placement.name, self._config)
+            try:
+                stub.ask(FrameKind.INITIALIZE, self._instance(placement), FrameKind.INITIALIZED, calls.serve)
+            except InternalError:
+                self._end(stub, calls)
+                raise
+            return stub, calls
+
+        return PythonInstance(placement.name, self._config, start, self._files.call_soon)
+
+    def close(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            self._end(*spare)
+
+    def _start(self, name: str, config: ModelConfig) -> tuple[StubProcess, StubCalls]:
+        interpreter = find_interpreter(config.parameters, self._files.directory, self._settings.interpreter)
+        stub = StubProcess(name, interpreter, self._settings)
+        return stub, StubCalls(stub, self._files, config.name)
+
+    def _end(self, stub: StubProcess, calls: StubCalls) -> None:
+        calls.close()
+        stub.kill()
+
+    def _instance(self, placement: Placement) -> dict[str, Any]:
+        """What the child needs to initialize the model."""
+        config, files = self._config, self._files
+        return {
+            **self._code(config),
+            "instance_name": placement.name,
+            "decoupled": config.decoupled,
+            "output_names": [output.name for output in config.outputs],
+            "arguments": {
+                "model_config": json.dumps(dict(config.document), separators=(",", ":")),
+                "model_instance_kind": _KINDS.get(placement.kind, "CPU"),
+                "model_instance_name": placement.name,
+                "model_instance_device_id": str(placement.device_id),
+                "model_repository": str(files.directory),
+                "model_version": str(files.version),
+                "model_name": config.name,
+            },
+        }
+
+    def _code(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Where the model's code lies and how it is imported. Raises InternalError when it is not there."""
+        files = self._files
+        if config.runtime == _MODEL_FILE and config.backend != _NAME:
+            folder = files.backend_directory / config.backend
+            path, module, search_paths = folder / _MODEL_FILE, "model", [folder]
+        else:
+            filename = config.default_model_filename or _MODEL_FILE
+            if not filename.endswith(".py"):
+                raise InvalidArgumentError(f"model file '{filename}' of a Python model must end in '.py'")
+            path = files.version_directory / filename
+            module = f"{files.version}.{Path(filename).stem}"
+            search_paths = [files.version_directory, files.directory]
+        if not path.is_file():
+            raise InternalError(f"Python model file not found in '{path}'")
+        return {
+            "model_name": config.name,
+            "model_file": str(path),
+            "module_name": module,
+            "search_paths": [str(entry) for entry in search_paths],
+            "version_directory": str(files.version_directory),
+        }

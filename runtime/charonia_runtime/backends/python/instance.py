@@ -1,0 +1,226 @@
+"""One instance of a Python model: batches go to its child in one message each, and a child that dies is replaced."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from charonia_runtime.backends.python.calls import StubCalls
+from charonia_runtime.backends.python.restart import Backoff
+from charonia_runtime.backends.python.running import RunningBatch, RunningBatches
+from charonia_runtime.backends.python.stub_process import StubProcess, unhealthy
+from charonia_runtime.core.batch import Batch
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.errors import InternalError
+from charonia_runtime.ipc.channel import BlockingChannel, LoopChannel
+from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
+
+logger = logging.getLogger(__name__)
+
+_COPY_BYTES_ON_LOOP = 4 << 20
+"""Inputs above this are copied in a thread: a millisecond of the event loop is everybody's millisecond."""
+_END_SECONDS = 5.0
+"""How long a child may take to end after `finalize`, for threads that the model left running."""
+
+Start = Callable[[], tuple[StubProcess, StubCalls]]
+Done = Callable[[], None]
+
+
+class PythonInstance:
+    """
+    See `core.backend.LoopInstance`. Made in a loader thread, used on the event loop.
+
+    When the child dies, the requests that it ran fail and the instance takes no further batch until a new child runs;
+    one that arrives nevertheless waits for it. Repeated deaths are answered with growing pauses.
+    """
+
+    def __init__(self, name: str, config: ModelConfig, start: Start, call_soon: Callable[..., object] | None) -> None:
+        self._name = name
+        self._config = config
+        self._start = start
+        self._backoff = Backoff()
+        self._closing = False
+        self._ended: asyncio.Event | None = None
+        self._finalized: asyncio.Event | None = None
+        self._restarting: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[Batch, Done]] = []
+        self._owed: list[Done] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._notice: int | None = None
+        self._stub, self._calls = start()
+        self._running = RunningBatches(name, config, self._stub)
+        self._alive = True
+        if call_soon is not None:
+            call_soon(self._attach)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a child runs that can take requests."""
+        return self._alive
+
+    def begin(self, batch: Batch, done: Done) -> None:
+        if self._loop is None:
+            self._attach()
+        if not self._alive:
+            self._waiting.append((batch, done))
+            return
+        running = self._running.add(batch, done)
+        if running.packer.copied_bytes <= _COPY_BYTES_ON_LOOP:
+            running.packer.copy()
+            self._depart(running)
+        else:
+            task = asyncio.get_running_loop().run_in_executor(None, running.packer.copy)
+            task.add_done_callback(lambda _: self._depart(running))
+
+    async def close(self) -> None:
+        """`finalize` the model and end its child, however long `finalize` takes; a busy child is killed."""
+        self._closing = True
+        if self._restarting is not None:
+            self._restarting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._restarting
+        if self._loop is None:
+            self._attach()
+        try:
+            if self._alive and not self._running.busy:
+                await self._finalize()
+        finally:
+            self._disconnect()
+            await asyncio.to_thread(self._stub.kill)
+            self._running.fail(unhealthy(self._name))
+            self._release_waiting()
+
+    # --- the child's life ---
+
+    def _attach(self) -> None:
+        """Take the channel over from the loader thread."""
+        if self._loop is not None or not self._alive:
+            return
+        self._loop = loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._finalized = asyncio.Event()
+        stub = self._stub
+        self._notice = stub.open_death_notice()
+        if self._notice is not None:
+            loop.add_reader(self._notice, self._lost)
+        channel = stub.channel
+        if isinstance(channel, BlockingChannel):
+            stub.attach(LoopChannel(channel, loop, self._received, self._lost))
+
+    def _disconnect(self) -> None:
+        if self._loop is not None and self._notice is not None:
+            self._loop.remove_reader(self._notice)
+            self._stub.close_death_notice(self._notice)
+        self._notice = None
+        self._alive = False
+        if isinstance(self._stub.channel, LoopChannel):
+            self._stub.channel.close()
+        self._calls.close()
+
+    async def _finalize(self) -> None:
+        if self._finalized is None or self._ended is None:
+            return
+        self._stub.send(encode_frame(FrameKind.FINALIZE))
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._finalized, self._ended)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _END_SECONDS)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _lost(self) -> None:
+        """The child is dead, or as good as that."""
+        if not self._alive:
+            return
+        self._disconnect()
+        if self._ended is not None:
+            self._ended.set()
+        if self._closing:
+            return
+        end = self._stub.kill()
+        logger.error("%s: the stub process died (%s), it is started again", self._name, end)
+        self._owed += self._running.fail(unhealthy(self._name))
+        self._backoff.died(time.monotonic() - self._stub.started)
+        self._restarting = asyncio.ensure_future(self._restart())
+
+    async def _restart(self) -> None:
+        while not self._closing:
+            await asyncio.sleep(self._backoff.seconds)
+            starting = asyncio.ensure_future(asyncio.to_thread(self._start))
+            try:
+                self._stub, self._calls = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                starting.add_done_callback(_end_unwanted)
+                raise
+            except InternalError as error:
+                logger.error("%s: the stub process cannot be started: %s", self._name, error.message)  # noqa: TRY400
+                self._backoff.failed()
+                self._release_waiting()
+                continue
+            self._running = RunningBatches(self._name, self._config, self._stub)
+            self._alive = True
+            self._loop = None
+            self._attach()
+            break
+        self._restarting = None
+        waiting, self._waiting = self._waiting, []
+        self._settle()
+        for batch, done in waiting:
+            self.begin(batch, done)
+
+    def _release_waiting(self) -> None:
+        """Fail the batch that waits for a child: there is none."""
+        waiting, self._waiting = self._waiting, []
+        for batch, done in waiting:
+            batch.fail(unhealthy(self._name))
+            self._owed.append(done)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Tell the engine that the instance is free, where that was put off until a child runs."""
+        owed, self._owed = self._owed, []
+        for done in owed:
+            done()
+
+    # --- frames ---
+
+    def _depart(self, running: RunningBatch) -> None:
+        """Everything is in place: send the batch."""
+        if running.batch.complete:
+            self._running.finish(running)  # nothing of it could be sent, or the child died meanwhile
+            return
+        self._stub.send(running.frame())
+        running.batch.mark_inputs_ready()
+
+    def _received(self, frame: Frame) -> None:
+        match frame.kind:
+            case FrameKind.ANSWER:
+                self._running.answer(frame)
+            case FrameKind.RESPONSE:
+                self._running.respond(frame)
+            case FrameKind.FAILURE:
+                self._running.fail_one(frame, json.loads(bytes(frame.body))["error"])
+            case FrameKind.ABANDONED:
+                self._running.abandon(frame)
+            case FrameKind.IS_CANCELLED:
+                cancelled = self._running.is_cancelled(frame)
+                self._stub.send(encode_frame(FrameKind.REPLY, flags=int(cancelled), number=frame.number))
+            case FrameKind.FINALIZED:
+                if self._finalized is not None:
+                    self._finalized.set()
+            case _:
+                if not self._stub.accept_segment(frame):
+                    self._calls.callers = self._running.callers
+                    self._calls.serve(frame)
+
+
+def _end_unwanted(starting: "asyncio.Future[tuple[StubProcess, StubCalls]]") -> None:
+    """A child that came up after its instance was closed."""
+    if not starting.cancelled() and starting.exception() is None:
+        stub, calls = starting.result()
+        calls.close()
+        stub.kill()

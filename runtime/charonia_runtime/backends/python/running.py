@@ -1,0 +1,250 @@
+"""The batches that a child runs: packed for it, and answered from its frames."""
+
+import struct
+from collections.abc import Callable
+from functools import partial
+from math import prod
+
+from charonia_runtime.backends.python.stub_process import StubProcess
+from charonia_runtime.core.batch import Batch
+from charonia_runtime.core.config import ModelConfig, TensorSpec
+from charonia_runtime.core.errors import ERROR_CLASSES, InferenceError, InternalError
+from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.ipc.arena import Block
+from charonia_runtime.ipc.frames import Frame, FrameKind
+from charonia_runtime.ipc.messages import RequestRecord, ResponseRecord, Status, pack_request, unpack_response
+from charonia_runtime.ipc.packing import Packer, Unpacker
+
+FINAL_FLAG = 1
+RESPONSE_FLAG = 2
+_TARGET = struct.Struct("<II")
+_NUMBERS = 1 << 32
+
+
+class RunningBatch:
+    """A batch that is with the child. `indexes` are the batch's indexes of the requests that were sent."""
+
+    __slots__ = ("batch", "borrowed", "done", "executed", "indexes", "number", "packer")
+
+    def __init__(self, batch: Batch, done: Callable[[], None], number: int, packer: Packer) -> None:
+        self.batch = batch
+        self.done = done
+        self.number = number
+        self.packer = packer
+        self.indexes: list[int] = []
+        self.executed = False
+        self.borrowed: dict[int, memoryview] = {}
+        """Input blocks that came back as outputs, by their place in `packer.blocks`."""
+
+    def frame(self) -> bytes:
+        return self.packer.frame(FrameKind.BATCH, entry=len(self.indexes), number=self.number)
+
+
+class RunningBatches:
+    """All batches of one child. Used on the event loop."""
+
+    def __init__(self, name: str, config: ModelConfig, stub: StubProcess) -> None:
+        self._name = name
+        self._config = config
+        self._stub = stub
+        self._next = 0
+        self._batches: dict[int, RunningBatch] = {}
+        lead = 1 if config.batches else 0
+        self._input_shapes = {
+            spec.name: partial(_backend_shape, spec, lead) for spec in config.inputs if spec.reshape is not None
+        }
+        self._reshaped_outputs = {spec.name: spec for spec in config.outputs if spec.reshape is not None}
+        self._prefix = f"Failed to process the request(s) for model '{name}', message: "
+
+    @property
+    def busy(self) -> bool:
+        """Whether `execute` runs."""
+        return any(not running.executed for running in self._batches.values())
+
+    @property
+    def callers(self) -> tuple[str, ...]:
+        """The models that wait for what runs now, outermost first; empty when nobody does."""
+        for running in self._batches.values():
+            if not running.executed:
+                longest: tuple[str, ...] = max((request.callers for request in running.batch.requests), key=len)
+                return (*longest, self._config.name)
+        return ()
+
+    def add(self, batch: Batch, done: Callable[[], None]) -> RunningBatch:
+        """Pack a batch. A request that there is no memory for is answered with the error."""
+        number = self._next = (self._next + 1) % _NUMBERS
+        packer = Packer(self._stub.arena, self._stub.layouts)
+        running = RunningBatch(batch, done, number, packer)
+        for index, request in enumerate(batch.requests):
+            mark = packer.mark()
+            try:
+                pack_request(packer, _record(request), self._input_shapes)
+            except InternalError as error:
+                packer.undo_to(mark)
+                batch.respond_error(index, error.with_prefix(self._prefix))
+            else:
+                running.indexes.append(index)
+        self._batches[number] = running
+        return running
+
+    def finish(self, running: RunningBatch) -> None:
+        """`execute` is over: the instance can take the next batch. What is not answered yet comes later."""
+        if not running.executed:
+            running.executed = True
+            running.done()
+        if running.batch.complete and self._batches.pop(running.number, None) is not None:
+            self._free(running)
+
+    def fail(self, error: InferenceError) -> list[Callable[[], None]]:
+        """The child is gone: answer everything with `error`. Gives back who waits for the instance to be free."""
+        owed = []
+        for running in self._batches.values():
+            running.batch.fail(error)
+            running.batch.flush()
+            if not running.executed:
+                owed.append(running.done)
+        self._batches.clear()
+        return owed
+
+    # --- frames ---
+
+    def answer(self, frame: Frame) -> None:
+        """`execute` returned; the frame has all its responses."""
+        running = self._batches.get(frame.number)
+        if running is None:
+            return
+        batch = running.batch
+        batch.mark_outputs_ready()
+        unpacker = Unpacker(frame, self._stub.layouts, partial(self._view, running))
+        for index in running.indexes[: frame.entry]:
+            response = unpack_response(unpacker)
+            if response.status == Status.RESCHEDULE:
+                text = f"{self._prefix}only models with iterative sequences can reschedule requests."
+                batch.respond_error(index, InternalError(text))
+            elif response.status != Status.NOTHING:
+                self._send(running, index, response, final=True)
+        self.finish(running)
+
+    def respond(self, frame: Frame) -> None:
+        """A response, or the final flag, that the model sent by itself."""
+        running = self._batches.get(frame.number)
+        if running is None:
+            return
+        index = running.indexes[frame.entry]
+        final = bool(frame.flags & FINAL_FLAG)
+        if frame.flags & RESPONSE_FLAG:
+            unpacker = Unpacker(frame, self._stub.layouts, self._stub.segments.borrow)
+            self._send(running, index, unpack_response(unpacker), final=final)
+        else:
+            running.batch.end(index)
+        self._leave(running)
+
+    def fail_one(self, frame: Frame, message: str) -> None:
+        """`execute` raised or returned what it must not: its requests fail, those of no other batch."""
+        running = self._batches.get(frame.number)
+        if running is None:
+            return
+        running.batch.mark_outputs_ready()
+        running.batch.fail(InternalError(self._prefix + message))
+        if running.executed:
+            running.batch.flush()
+        self.finish(running)
+
+    def abandon(self, frame: Frame) -> None:
+        """The model has forgotten a request without a final response: nobody can send one any more."""
+        running = self._batches.get(frame.number)
+        if running is None:
+            return
+        error = f"{self._prefix}Python model '{self._name}' released a request without sending its final response."
+        running.batch.respond_error(running.indexes[frame.entry], InternalError(error))
+        self._leave(running)
+
+    def is_cancelled(self, frame: Frame) -> bool:
+        """Whether the request that the frame names was cancelled."""
+        number, entry = _TARGET.unpack_from(frame.body)
+        running = self._batches.get(number)
+        return running is not None and running.batch.requests[running.indexes[entry]].cancelled
+
+    def _leave(self, running: RunningBatch) -> None:
+        """Let a response go at once; that it was the last one may end the batch."""
+        running.batch.flush()
+        if running.executed and running.batch.complete:
+            self.finish(running)
+
+    def _send(self, running: RunningBatch, index: int, response: ResponseRecord, *, final: bool) -> None:
+        if response.status == Status.ERROR:
+            error = ERROR_CLASSES[response.code](response.message)
+            running.batch.respond_error(index, error, final=final, chosen_by_model=True)
+            return
+        outputs = response.outputs
+        if self._reshaped_outputs:
+            try:
+                outputs = [self._client_tensor(tensor) for tensor in outputs]
+            except InternalError as error:
+                running.batch.respond_error(index, error, final=final)
+                return
+        running.batch.respond(index, outputs, parameters=response.parameters, final=final)
+
+    def _client_tensor(self, tensor: Tensor) -> Tensor:
+        spec = self._reshaped_outputs.get(tensor.name)
+        if spec is None:
+            return tensor
+        return Tensor(tensor.name, tensor.datatype, _client_shape(spec, tensor.shape, self._config), tensor.data)
+
+    # --- memory ---
+
+    def _view(self, running: RunningBatch, number: int, offset: int, size: int) -> memoryview:
+        """Bytes of an output: the child's own, or a piece of an input that it gives back."""
+        for place, block in enumerate(running.packer.blocks):
+            if block.segment.number == number and block.offset <= offset and offset + size <= block.offset + block.size:
+                whole = running.borrowed.get(place)
+                if whole is None:
+                    whole = running.borrowed[place] = self._borrow(block)
+                return whole[offset - block.offset : offset - block.offset + size]
+        return self._stub.segments.borrow(number, offset, size)
+
+    def _borrow(self, block: Block) -> memoryview:
+        return self._stub.segments.borrow(block.segment.number, block.offset, block.size)
+
+    def _free(self, running: RunningBatch) -> None:
+        """Inputs that are outputs now are freed with the last view of them, the others at once."""
+        arena = self._stub.arena
+        for place, block in enumerate(running.packer.blocks):
+            if place in running.borrowed:
+                arena.lend(block)
+            else:
+                arena.free(block)
+        running.borrowed.clear()
+
+
+def _record(request: InferenceRequest) -> RequestRecord:
+    record = RequestRecord(
+        request.id,
+        list(request.inputs.values()),
+        tuple([output.name for output in request.outputs]),
+        timeout_us=request.timeout_us,
+    )
+    if request.sequence is not None:
+        sequence = request.sequence
+        record.flags = int(sequence.start) | int(sequence.end) << 1
+        record.correlation_id = sequence.correlation_id
+    if request.parameters:
+        record.rest = {"parameters": request.parameters}
+    return record
+
+
+def _backend_shape(spec: TensorSpec, lead: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that the model sees of an input that a client sent as `shape`."""
+    variable = iter([size for size, dim in zip(shape[lead:], spec.dims, strict=False) if dim == -1])
+    return (*shape[:lead], *(next(variable, 1) if dim == -1 else dim for dim in spec.reshape or ()))
+
+
+def _client_shape(spec: TensorSpec, shape: tuple[int, ...], config: ModelConfig) -> tuple[int, ...]:
+    """The shape that the client sees of an output. Raises InternalError when the model made another size."""
+    lead = 1 if config.batches else 0
+    variable = iter([size for size, dim in zip(shape[lead:], spec.reshape or (), strict=False) if dim == -1])
+    found = (*shape[:lead], *(next(variable, 0) if dim == -1 else dim for dim in spec.dims))
+    if prod(found) != prod(shape):
+        raise InternalError(f"output tensor shape does not match size of output for '{spec.name}'")
+    return found

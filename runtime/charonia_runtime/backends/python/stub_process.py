@@ -1,0 +1,194 @@
+"""The child process of one instance: started, asked while it loads, killed with all that it forked."""
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from charonia_runtime.backends.python.environment import Interpreter
+from charonia_runtime.backends.python.settings import Settings
+from charonia_runtime.core.errors import InternalError
+from charonia_runtime.ipc.arena import Arena
+from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError, LoopChannel
+from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
+from charonia_runtime.ipc.packing import LayoutCodec
+from charonia_runtime.ipc.segments import SegmentTable, create_segment_file
+
+logger = logging.getLogger(__name__)
+
+SCRIPT = Path(__file__).resolve().parents[2] / "stub" / "__main__.py"
+_FIRST_SEGMENT = 1
+
+
+class StubProcess:
+    """
+    A running child with its channel and its shared memory. Starting blocks; so does `ask`.
+
+    The child holds the reading end of a pipe whose other end is only here: it is killed by the kernel when this
+    process ends in any way.
+    """
+
+    def __init__(self, name: str, interpreter: Interpreter, settings: Settings) -> None:
+        """Raises InternalError when there is no memory for it or it does not start in time."""
+        self.name = name
+        self.started = time.monotonic()
+        self.segments = SegmentTable()
+        self.layouts = LayoutCodec()
+        key = f"{settings.prefix}{name}"
+        segment = _first_segment(key, settings.default_bytes)
+        ours, theirs = socket.socketpair()
+        self._channel: BlockingChannel | LoopChannel = BlockingChannel(ours, writable=False)
+        lifeline, self._lifeline = os.pipe()
+        inherited = [theirs.fileno(), lifeline, segment]
+        sizes = [settings.default_bytes, settings.growth_bytes]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  # the interpreter is the operator's choice
+                interpreter.command(SCRIPT, [*map(str, inherited + sizes), key]),
+                env={**os.environ, **interpreter.variables},
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(segment)
+            os.close(self._lifeline)
+            ours.close()
+            raise InternalError(f"Failed to start the stub process '{name}': {error}") from error
+        finally:
+            theirs.close()
+            os.close(lifeline)
+        first = self.segments.add(_FIRST_SEGMENT, segment, settings.default_bytes)
+        self.arena = Arena(
+            key,
+            self.segments,
+            first=first,
+            part=(0, settings.default_bytes // 2),
+            numbers=count(2, 2),
+            growth_bytes=settings.growth_bytes,
+            announce=self._announce,
+            retract=lambda number: self.send(encode_frame(FrameKind.SEGMENT_GONE, number=number)),
+        )
+        self._await_start(settings.timeout_seconds)
+
+    @property
+    def channel(self) -> BlockingChannel | LoopChannel:
+        return self._channel
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, frame: bytes) -> None:
+        """Send, or nothing when the child is gone: who waits for it hears of that elsewhere."""
+        with suppress(ChannelClosedError):
+            self._channel.send(frame)
+
+    def ask(
+        self,
+        kind: FrameKind,
+        document: Mapping[str, Any],
+        expected: FrameKind,
+        serve: Callable[[Frame], None],
+    ) -> dict[str, Any]:
+        """
+        Send a command and wait for its answer, however long it takes; `serve` gets all else that comes meanwhile.
+
+        Raises InternalError with the text that the child answers, or when it dies.
+        """
+        channel = self._channel
+        if not isinstance(channel, BlockingChannel):
+            raise InternalError(f"Stub process '{self.name}' is in use already.")
+        self.send(encode_frame(kind, [json.dumps(document).encode()]))
+        try:
+            while (frame := channel.receive()).kind != expected:
+                if not self.accept_segment(frame):
+                    serve(frame)
+        except (ChannelClosedError, OSError):
+            raise unhealthy(self.name) from None
+        answer: dict[str, Any] = json.loads(bytes(frame.body))
+        if "error" in answer:
+            raise InternalError(answer["error"])
+        return answer
+
+    def accept_segment(self, frame: Frame) -> bool:
+        """Map or unmap what the child says of its segments. False when the frame says something else."""
+        if frame.kind == FrameKind.SEGMENT:
+            self.segments.add(*self._channel.take_segment(frame))
+        elif frame.kind == FrameKind.SEGMENT_GONE:
+            self.segments.remove(frame.number)
+        else:
+            return False
+        return True
+
+    def attach(self, channel: LoopChannel) -> None:
+        """From now on the channel belongs to the event loop."""
+        self._channel = channel
+
+    def open_death_notice(self) -> int | None:
+        """A descriptor that becomes readable when the child dies; None where the kernel has none."""
+        try:
+            return os.pidfd_open(self._process.pid)
+        except OSError:
+            return None
+
+    def close_death_notice(self, descriptor: int) -> None:
+        """Close what `open_death_notice` gave."""
+        os.close(descriptor)
+
+    def kill(self) -> str:
+        """End the child and all that it forked; free everything. Says how the child ended. May be called again."""
+        if self._process.returncode is None:
+            # Not reaped yet, so its process group can be nobody else's.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._channel.close()
+            os.close(self._lifeline)
+        code = self._process.returncode
+        return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+
+    def _announce(self, number: int, descriptor: int, size: int) -> None:
+        with suppress(ChannelClosedError):
+            self._channel.send_segment(number, descriptor, size)
+
+    def _await_start(self, timeout_seconds: float) -> None:
+        channel = self._channel
+        if not isinstance(channel, BlockingChannel):
+            return
+        channel.socket.settimeout(timeout_seconds)
+        try:
+            channel.receive()  # STARTED
+        except TimeoutError:
+            self.kill()
+            raise InternalError(
+                "Timed out occurred while waiting for the stub process. Failed to initialize model instance "
+                f"{self.name}"
+            ) from None
+        except (ChannelClosedError, OSError):
+            self.kill()
+            raise unhealthy(self.name) from None
+        channel.socket.settimeout(None)
+
+
+def unhealthy(name: str) -> InternalError:
+    """What the requests of a child that died are answered with."""
+    return InternalError(f"Stub process '{name}' is not healthy.")
+
+
+def _first_segment(key: str, size: int) -> int:
+    try:
+        return create_segment_file(size)
+    except OSError as error:
+        raise InternalError(
+            f"Unable to initialize shared memory key '{key}' to requested size ({size} bytes). If you are running "
+            "Triton inside docker, use '--shm-size' flag to control the shared memory region size. Each Python backend "
+            f"model instance requires at least 1 MB of shared memory. Error: {error.strerror}"
+        ) from error

@@ -1,0 +1,229 @@
+"""
+Frames over a socketpair: `BlockingChannel` for threads, `LoopChannel` for an asyncio loop.
+
+End of file means that the peer is gone. Descriptors of shared-memory segments travel beside the frame that names them.
+"""
+
+import array
+import asyncio
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import RLock
+
+from charonia_runtime.core.errors import InternalError
+from charonia_runtime.ipc.frames import Frame, FrameKind, FrameReader, encode_frame
+
+_DESCRIPTORS_PER_MESSAGE = 16
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_DESCRIPTORS_PER_MESSAGE * 4)
+_SEGMENT_SIZE = struct.Struct("<Q")
+
+
+class ChannelClosedError(Exception):
+    """The peer is gone."""
+
+
+class _Receiver:
+    """The receiving half, for both kinds of channel."""
+
+    __slots__ = ("_descriptors", "_reader", "_socket")
+
+    def __init__(self, sock: socket.socket, *, writable: bool) -> None:
+        self._socket = sock
+        self._reader = FrameReader(writable=writable)
+        self._descriptors: deque[int] = deque()
+
+    def receive(self) -> Iterator[Frame]:
+        """Read once and cut frames. Raises ChannelClosedError at the end of file, BlockingIOError when none is due."""
+        try:
+            size, ancillary, _, _ = self._socket.recvmsg_into([self._reader.space()], _ANCILLARY_BYTES)
+        except ConnectionError:
+            raise ChannelClosedError from None
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self._descriptors.extend(array.array("i", data[: len(data) - len(data) % 4]))
+        if size == 0:
+            raise ChannelClosedError
+        self._reader.received(size)
+        return self._reader.frames()
+
+    def take_segment(self, frame: Frame) -> tuple[int, int, int]:
+        """Number, descriptor and size of the segment that a SEGMENT frame announces."""
+        if not self._descriptors:
+            raise InternalError("malformed frame: a segment without a descriptor")
+        (size,) = _SEGMENT_SIZE.unpack_from(frame.body)
+        return frame.number, self._descriptors.popleft(), size
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+
+
+def _segment_frame(number: int, size: int) -> bytes:
+    return encode_frame(FrameKind.SEGMENT, [_SEGMENT_SIZE.pack(size)], number=number)
+
+
+class BlockingChannel:
+    """An end that blocks. Any thread may send; one at a time may receive. Received bodies are writable."""
+
+    def __init__(self, sock: socket.socket, *, writable: bool = True) -> None:
+        sock.setblocking(True)
+        self.socket = sock
+        self._receiver = _Receiver(sock, writable=writable)
+        self._frames: Iterator[Frame] = iter(())
+        self._sending = RLock()  # a frame that is collected while its thread sends may send, too
+
+    def send(self, frame: bytes) -> None:
+        """Raises ChannelClosedError."""
+        try:
+            with self._sending:
+                self.socket.sendall(frame)
+        except OSError:
+            raise ChannelClosedError from None
+
+    def send_segment(self, number: int, descriptor: int, size: int) -> None:
+        frame = _segment_frame(number, size)
+        try:
+            with self._sending:
+                sent = socket.send_fds(self.socket, [frame], [descriptor])
+                self.socket.sendall(frame[sent:])
+        except OSError:
+            raise ChannelClosedError from None
+
+    def receive(self) -> Frame:
+        """The next frame. Raises ChannelClosedError at the end, TimeoutError after the socket's timeout."""
+        while True:
+            for frame in self._frames:
+                return frame
+            self._frames = self._receiver.receive()
+
+    def take_segment(self, frame: Frame) -> tuple[int, int, int]:
+        return self._receiver.take_segment(frame)
+
+    def close(self) -> None:
+        self._receiver.close()
+        self.socket.close()
+
+    def hand_over(self) -> tuple[socket.socket, "_Receiver", Iterator[Frame]]:
+        """The socket with all that was received but not taken, for a `LoopChannel`."""
+        return self.socket, self._receiver, self._frames
+
+
+class LoopChannel:
+    """
+    An end on an event loop, made of a blocking one that is not used any more.
+
+    `received` is called with each frame, `closed` once when the peer is gone. Sending never blocks: what the socket
+    does not take waits here.
+    """
+
+    def __init__(
+        self,
+        channel: BlockingChannel,
+        loop: asyncio.AbstractEventLoop,
+        received: Callable[[Frame], None],
+        closed: Callable[[], None],
+    ) -> None:
+        self._socket, self._receiver, self._frames = channel.hand_over()
+        self._loop = loop
+        self._received = received
+        self._closed = closed
+        self._waiting: deque[tuple[memoryview, int]] = deque()
+        self._open = True
+        self._socket.setblocking(False)
+        loop.add_reader(self._socket, self._readable)
+        loop.call_soon(self._deliver)
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, or nothing when the channel is closed."""
+        if self._waiting:
+            self._waiting.append((memoryview(frame), -1))
+            return
+        if not self._open:
+            return
+        try:
+            sent = self._socket.send(frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return  # the reader finds the end of file
+        if sent < len(frame):
+            self._wait(memoryview(frame)[sent:], -1)
+
+    def send_segment(self, number: int, descriptor: int, size: int) -> None:
+        """Announce a segment. The descriptor stays the caller's."""
+        if self._open:
+            self._wait(memoryview(_segment_frame(number, size)), os.dup(descriptor))
+            self._writable()
+
+    def take_segment(self, frame: Frame) -> tuple[int, int, int]:
+        return self._receiver.take_segment(frame)
+
+    def close(self) -> None:
+        """Stop at once. `closed` is not called."""
+        if not self._open:
+            return
+        self._open = False
+        self._loop.remove_reader(self._socket)
+        if self._waiting:
+            self._loop.remove_writer(self._socket)
+        for _, descriptor in self._waiting:
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._waiting.clear()
+        self._receiver.close()
+        self._socket.close()
+
+    def _readable(self) -> None:
+        try:
+            self._frames = self._receiver.receive()
+        except BlockingIOError:
+            return
+        except (ChannelClosedError, OSError):
+            self._end()
+            return
+        self._deliver()
+
+    def _deliver(self) -> None:
+        try:
+            for frame in self._frames:
+                if not self._open:
+                    return
+                self._received(frame)
+        except (InternalError, struct.error, ValueError, IndexError):
+            self._end()  # a peer that sends nonsense is as good as gone
+            raise
+
+    def _end(self) -> None:
+        if self._open:
+            self.close()
+            self._closed()
+
+    def _wait(self, data: memoryview, descriptor: int) -> None:
+        if not self._waiting:
+            self._loop.add_writer(self._socket, self._writable)
+        self._waiting.append((data, descriptor))
+
+    def _writable(self) -> None:
+        while self._waiting:
+            data, descriptor = self._waiting[0]
+            try:
+                if descriptor >= 0:
+                    sent = socket.send_fds(self._socket, [data], [descriptor])
+                else:
+                    sent = self._socket.send(data)
+            except BlockingIOError:
+                return
+            except OSError:
+                sent = len(data)  # the reader finds the end of file
+            if descriptor >= 0:
+                with suppress(OSError):
+                    os.close(descriptor)
+            if sent < len(data):
+                self._waiting[0] = (data[sent:], -1)
+                return
+            self._waiting.popleft()
+        self._loop.remove_writer(self._socket)

@@ -1,0 +1,122 @@
+"""Frames: the unit that crosses the channel. A fixed header, records, and the bytes of small tensors behind them."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from charonia_runtime.core.errors import InternalError
+
+HEADER = struct.Struct("<IBBHII")
+"""Bytes after the header, kind, flags, entry, number, offset of the data among the bytes after the header."""
+ALIGNMENT = 16
+"""Data begins at multiples of this many bytes, so that arrays over it are aligned."""
+MAX_BODY_BYTES = (1 << 32) - 1
+_RECEIVE_BYTES = 1 << 18
+
+
+class FrameKind(IntEnum):
+    """What a frame says. `number` is that of a batch, or of a call for CALL, SUBMIT, REPLY and CALLED_RESPONSE."""
+
+    # server to child
+    AUTO_COMPLETE = 1
+    INITIALIZE = 2
+    BATCH = 3
+    FINALIZE = 4
+    REPLY = 5
+    CALLED_RESPONSE = 6
+    # child to server
+    STARTED = 16
+    COMPLETED = 17
+    INITIALIZED = 18
+    FINALIZED = 19
+    ANSWER = 20
+    FAILURE = 21
+    RESPONSE = 22
+    ABANDONED = 23
+    IS_CANCELLED = 24
+    CALL = 25
+    SUBMIT = 26
+    CANCEL = 27
+    NOTICE = 28
+    # both ways
+    SEGMENT = 32
+    SEGMENT_GONE = 33
+
+
+class Frame(NamedTuple):
+    """
+    One received frame. `body` belongs to it alone and is writable where the receiver asked for that.
+
+    `entry` is a count of requests or responses, or the index of the request that the frame is about.
+    """
+
+    kind: int
+    flags: int
+    entry: int
+    number: int
+    data_offset: int
+    body: memoryview
+
+
+def encode_frame(
+    kind: int, pieces: Sequence[bytes | memoryview] = (), *, flags: int = 0, entry: int = 0, number: int = 0
+) -> bytes:
+    """A frame without inline data: `pieces` one after the other are its body."""
+    size = sum(map(len, pieces))
+    return b"".join((HEADER.pack(size, kind, flags, entry, number, size), *pieces))
+
+
+class FrameReader:
+    """Cuts frames out of a stream of bytes: `space` to receive into, `received` when bytes have arrived."""
+
+    __slots__ = ("_buffer", "_end", "_start", "_view", "_writable")
+
+    def __init__(self, *, writable: bool) -> None:
+        self._buffer = bytearray(_RECEIVE_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+        self._writable = writable
+
+    def space(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        return self._view[self._end :]
+
+    def received(self, size: int) -> None:
+        self._end += size
+
+    def frames(self) -> Iterator[Frame]:
+        """The frames that are complete. Raises InternalError when the peer sends what is no frame."""
+        view = self._view
+        while self._end - self._start >= HEADER.size:
+            size, kind, flags, entry, number, data_offset = HEADER.unpack_from(view, self._start)
+            if data_offset > size:
+                raise InternalError("malformed frame: its data begins behind its end")
+            begin = self._start + HEADER.size
+            if self._end - begin < size:
+                self._make_room(HEADER.size + size)
+                return
+            raw = view[begin : begin + size]
+            self._start = begin + size
+            yield Frame(kind, flags, entry, number, data_offset, memoryview(self._own(raw)))
+        self._make_room(HEADER.size)
+
+    def _own(self, raw: memoryview) -> bytes | bytearray:
+        return bytearray(raw) if self._writable else bytes(raw)
+
+    def _make_room(self, size: int) -> None:
+        """Let a frame of `size` bytes in all fit behind what has arrived of it."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._buffer) > _RECEIVE_BYTES >= size:
+                self._buffer = bytearray(_RECEIVE_BYTES)
+                self._view = memoryview(self._buffer)
+        if self._start + size <= len(self._buffer) and self._end < len(self._buffer):
+            return
+        rest = bytes(self._view[self._start : self._end])
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+            self._view = memoryview(self._buffer)
+        self._view[: len(rest)] = rest
+        self._start, self._end = 0, len(rest)

@@ -1,0 +1,121 @@
+"""The exceptions of `triton_python_backend_utils`, and the texts that clients get of any exception."""
+
+import os
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from charonia_runtime.core.errors import ErrorCode
+
+_OWN_FOLDER = str(Path(__file__).resolve().parent) + os.sep
+
+
+class TritonModelException(Exception):  # noqa: N818  # Triton's name
+    """Raised by this module's functions; models raise it too."""
+
+
+class TritonError:
+    """An error that a model answers a request with. Not an exception."""
+
+    class __ErrorCode(Enum):
+        UNKNOWN = 0
+        INTERNAL = 1
+        NOT_FOUND = 2
+        INVALID_ARG = 3
+        UNAVAILABLE = 4
+        UNSUPPORTED = 5
+        ALREADY_EXISTS = 6
+        CANCELLED = 7
+
+        def __int__(self) -> int:
+            return self.value
+
+    UNKNOWN = __ErrorCode.UNKNOWN
+    INTERNAL = __ErrorCode.INTERNAL
+    NOT_FOUND = __ErrorCode.NOT_FOUND
+    INVALID_ARG = __ErrorCode.INVALID_ARG
+    UNAVAILABLE = __ErrorCode.UNAVAILABLE
+    UNSUPPORTED = __ErrorCode.UNSUPPORTED
+    ALREADY_EXISTS = __ErrorCode.ALREADY_EXISTS
+    CANCELLED = __ErrorCode.CANCELLED
+
+    __slots__ = ("_code", "_message")
+
+    def __init__(self, message: Any, code: Any = INTERNAL) -> None:
+        if not isinstance(message, str) or not isinstance(code, type(TritonError.INTERNAL)):
+            raise refuse(
+                "c_python_backend_utils.TritonError(message: str, code: "
+                "c_python_backend_utils.TritonError.__ErrorCode = TritonError.INTERNAL)",
+                message, code,
+            )  # fmt: skip
+        self._message = message
+        self._code = code
+
+    def message(self) -> str:
+        return self._message
+
+    def code(self) -> Any:
+        return self._code
+
+
+_CORE_NAMES = {"INVALID_ARG": "INVALID_ARGUMENT"}
+
+
+def core_code(error: TritonError) -> ErrorCode:
+    """The code of an error in the server's words."""
+    name: str = error.code().name
+    return ErrorCode[_CORE_NAMES.get(name, name)]
+
+
+def from_core(message: str, code: ErrorCode) -> TritonError:
+    """An error of the server as models see it."""
+    return TritonError(
+        message, getattr(TritonError, "INVALID_ARG" if code is ErrorCode.INVALID_ARGUMENT else code.name)
+    )
+
+
+def refuse(signature: str, *arguments: object) -> TypeError:
+    """The TypeError of a constructor that was called with the wrong arguments."""
+    shown = ", ".join(map(repr, arguments))
+    return TypeError(
+        "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
+        f"    1. {signature}\n\nInvoked with: {shown}"
+    )
+
+
+def describe(error: BaseException) -> str:
+    """
+    An exception as Triton shows it: type and text, then the frames of the model's code, innermost first.
+
+    Our own frames, below the model's, are left out.
+    """
+    text = f"{type(error).__name__}: {error}"
+    trace = error.__traceback__
+    if trace is None:
+        return text
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    lines = []
+    frame: FrameType | None = trace.tb_frame
+    line = trace.tb_lineno
+    while frame is not None and not frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        lines.append(f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n")
+        frame = frame.f_back
+        line = frame.f_lineno if frame is not None else 0
+    if not lines:  # raised by our own code on the model's behalf: show its caller
+        return describe_callers(text, trace.tb_frame)
+    return f"{text}\n\nAt:\n{''.join(lines)}"
+
+
+def describe_callers(text: str, frame: FrameType | None) -> str:
+    """Like `describe`, for an exception raised inside this package: its frames above the model's are left out too."""
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        frame = frame.f_back
+    lines = []
+    while frame is not None and not frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        lines.append(f"  {frame.f_code.co_filename}({frame.f_lineno}): {frame.f_code.co_name}\n")
+        frame = frame.f_back
+    if not lines or frame is None:  # the whole stack: nothing of the model in it
+        return text
+    return f"{text}\n\nAt:\n{''.join(lines)}"

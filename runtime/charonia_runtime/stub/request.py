@@ -1,0 +1,185 @@
+"""`pb_utils.InferenceRequest`: a request that came from the server, or one for another model."""
+# ruff: noqa: SLF001  # requests from the server are filled in without `__init__`
+
+import json
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from charonia_runtime.core.request import ParameterValue
+from charonia_runtime.ipc.messages import RequestRecord
+from charonia_runtime.stub import called_models
+from charonia_runtime.stub.exceptions import TritonModelException, refuse
+from charonia_runtime.stub.response import Exchange, InferenceResponse, InferenceResponseSender, check_parameters
+from charonia_runtime.stub.tensor import Tensor
+
+if TYPE_CHECKING:
+    from charonia_runtime.stub.called_models import ResponseIterator
+
+MEMORY_GPU = 0
+MEMORY_CPU = 1
+RELEASE_ALL = 1
+RELEASE_RESCHEDULE = 2
+_SIGNATURE = (
+    "c_python_backend_utils.InferenceRequest(request_id: str = '', correlation_id: object = 0, "
+    "inputs: List[c_python_backend_utils.Tensor], requested_output_names: List[str], model_name: str, "
+    "model_version: int = -1, flags: int = 0, timeout: int = 0, "
+    "preferred_memory: c_python_backend_utils.PreferredMemory = PreferredMemory(), "
+    "trace: c_python_backend_utils.InferenceTrace = InferenceTrace(), parameters: object = None)"
+)
+
+
+class InferenceTrace:
+    """Where a request belongs in a distributed trace."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: str | None = None) -> None:
+        self._context = context
+
+    def get_context(self) -> str | None:
+        return self._context
+
+
+class PreferredMemory:
+    """Where the outputs of a called model should lie. Outputs always lie on the host here."""
+
+    __slots__ = ("_device_id", "_kind")
+
+    def __init__(self, preferred_memory_type: int, preferred_device_id: int = 0) -> None:
+        if preferred_memory_type not in {MEMORY_CPU, MEMORY_GPU}:
+            raise refuse(
+                "c_python_backend_utils.PreferredMemory(preferred_memory_type: "
+                "c_python_backend_utils.MemoryType, preferred_device_id: int = 0)",
+                preferred_memory_type, preferred_device_id,
+            )  # fmt: skip
+        self._kind = preferred_memory_type
+        self._device_id = preferred_device_id
+
+
+class InferenceRequest:
+    """One request. Inputs and properties of a received one are read through methods."""
+
+    __slots__ = (
+        "_exchange", "_inputs", "_model_name", "_model_version", "_record", "_release_flags", "_trace",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0917  # Triton's signature
+        self,
+        request_id: str = "",
+        correlation_id: int | str = 0,
+        inputs: Iterable[Tensor] | None = None,
+        requested_output_names: Iterable[str] | None = None,
+        model_name: str | None = None,
+        model_version: int = -1,
+        flags: int = 0,
+        timeout: int = 0,
+        preferred_memory: PreferredMemory | None = None,
+        trace: InferenceTrace | None = None,
+        parameters: Mapping[str, ParameterValue] | None = None,
+    ) -> None:
+        if inputs is None or requested_output_names is None or not isinstance(model_name, str):
+            raise refuse(_SIGNATURE, request_id, correlation_id, inputs, requested_output_names, model_name)
+        if not all(isinstance(number, int) for number in (model_version, flags, timeout)):
+            raise refuse(_SIGNATURE, model_name, model_version, flags, timeout)
+        if preferred_memory is not None and not isinstance(preferred_memory, PreferredMemory):
+            raise refuse(_SIGNATURE, model_name, preferred_memory)
+        if not isinstance(correlation_id, int | str):
+            raise TritonModelException("Correlation ID must be integer or string")
+        self._inputs = list(inputs)
+        names = list(requested_output_names)
+        where = f"for request with id '{request_id}' and model name '{model_name}' should not be empty."
+        if any(tensor is None for tensor in self._inputs):
+            raise TritonModelException(f"Input tensor {where}")
+        if not all(isinstance(tensor, Tensor) for tensor in self._inputs):
+            raise refuse(_SIGNATURE, request_id, correlation_id, self._inputs)
+        if not all(isinstance(name, str) for name in names):
+            raise refuse(_SIGNATURE, request_id, correlation_id, self._inputs, names)
+        if not all(names):
+            raise TritonModelException(f"Requested output name {where}")
+        rest = {"parameters": check_parameters(parameters)} if parameters is not None else {}
+        self._record = RequestRecord(request_id, [], tuple(names), flags, timeout, correlation_id, rest)
+        self._model_name = model_name
+        self._model_version = model_version
+        self._trace = trace or InferenceTrace()
+        self._exchange: Exchange | None = None
+        self._release_flags = RELEASE_ALL
+
+    @classmethod
+    def received(cls, record: RequestRecord, exchange: Exchange) -> "InferenceRequest":
+        """Not for models: a request out of a batch."""
+        request = cls.__new__(cls)
+        request._record = record
+        request._inputs = [Tensor.from_wire(tensor) for tensor in record.inputs]
+        request._exchange = exchange
+        request._release_flags = RELEASE_ALL
+        request._trace = InferenceTrace(record.rest.get("trace"))
+        request._model_name = ""
+        request._model_version = -1
+        return request
+
+    def inputs(self) -> list[Tensor]:
+        return self._inputs
+
+    def request_id(self) -> str:
+        return self._record.id
+
+    def correlation_id(self) -> int | str:
+        return self._record.correlation_id
+
+    def flags(self) -> int:
+        return self._record.flags
+
+    def set_flags(self, flags: int) -> None:
+        self._record.flags = flags
+
+    def timeout(self) -> int:
+        """Microseconds; 0 for none."""
+        return self._record.timeout_us
+
+    def parameters(self) -> str:
+        """Custom parameters as a JSON object."""
+        return json.dumps(self._record.parameters, separators=(",", ":"))
+
+    def requested_output_names(self) -> set[str]:
+        return set(self._record.output_names)
+
+    def trace(self) -> InferenceTrace:
+        return self._trace
+
+    def is_cancelled(self) -> bool:
+        """Whether the client is gone, now."""
+        return self._exchange is not None and self._exchange.is_cancelled()
+
+    def get_response_sender(self) -> InferenceResponseSender:
+        if self._exchange is None:
+            raise TritonModelException("Only requests that a model received have a response sender.")
+        return InferenceResponseSender(self._exchange)
+
+    def set_release_flags(self, flags: int) -> None:
+        if flags not in {RELEASE_ALL, RELEASE_RESCHEDULE}:
+            raise TritonModelException(f"Unable to set release flags. Unsupported flag provided: {flags}")
+        self._release_flags = flags
+
+    def release_flags(self) -> int:
+        """Not for models: what `set_release_flags` was told."""
+        return self._release_flags
+
+    def exec(self, decoupled: bool = False) -> "InferenceResponse | ResponseIterator":
+        """Run the request on its model and wait. With `decoupled`, iterate over the responses."""
+        return called_models.execute(self._call(), self._wire_inputs, decoupled=decoupled)
+
+    def async_exec(self, decoupled: bool = False) -> "Awaitable[InferenceResponse | ResponseIterator]":
+        """Like `exec`, for coroutines. Raises RuntimeError where no event loop runs."""
+        return called_models.execute_async(self._call(), self._wire_inputs, decoupled=decoupled)
+
+    def _wire_inputs(self) -> list[Any]:
+        return [tensor.to_wire() for tensor in self._inputs]
+
+    def _call(self) -> RequestRecord:
+        rest = {**self._record.rest, "model_name": self._model_name, "model_version": self._model_version}
+        if self._trace.get_context() is not None:
+            rest["trace"] = self._trace.get_context()
+        record = self._record
+        return RequestRecord(
+            record.id, [], record.output_names, record.flags, record.timeout_us, record.correlation_id, rest
+        )

@@ -1,0 +1,167 @@
+"""`pb_utils.InferenceResponse` and the sender through which a model answers a request by itself."""
+
+import json
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Any
+
+from charonia_runtime.core.request import ParameterValue
+from charonia_runtime.ipc.frames import FrameKind
+from charonia_runtime.ipc.messages import ResponseRecord, Status, pack_response
+from charonia_runtime.stub.exceptions import TritonError, TritonModelException, core_code, from_core, refuse
+from charonia_runtime.stub.session import Session
+from charonia_runtime.stub.tensor import Tensor
+
+COMPLETE_FINAL = 1
+FINAL_FLAG = 1
+RESPONSE_FLAG = 2
+_SIGNATURE = (
+    "c_python_backend_utils.InferenceResponse(output_tensors: List[c_python_backend_utils.Tensor] = [], "
+    "error: c_python_backend_utils.TritonError = None, parameters: dict = None)"
+)
+
+
+class InferenceResponse:
+    """One response: tensors, or an error."""
+
+    __slots__ = ("_error", "_outputs", "_parameters")
+
+    def __init__(
+        self,
+        output_tensors: Iterable[Tensor] = (),
+        error: TritonError | None = None,
+        parameters: Mapping[str, ParameterValue] | None = None,
+    ) -> None:
+        if error is not None and not isinstance(error, TritonError):
+            raise refuse(_SIGNATURE, output_tensors, error)
+        outputs = list(output_tensors) if error is None else []
+        for tensor in outputs:
+            if tensor is None:
+                raise TritonModelException("Output tensor for inference response should not be empty.")
+            if not isinstance(tensor, Tensor):
+                raise refuse(_SIGNATURE, output_tensors, error)
+        self._outputs = outputs
+        self._error = error
+        self._parameters = check_parameters(parameters) if parameters else {}
+
+    def output_tensors(self) -> list[Tensor]:
+        return self._outputs
+
+    def has_error(self) -> bool:
+        return self._error is not None
+
+    def error(self) -> TritonError | None:
+        return self._error
+
+    def parameters(self) -> str:
+        return json.dumps(self._parameters, separators=(",", ":"))
+
+    def to_record(self) -> ResponseRecord:
+        """Not for models: the response as it is sent."""
+        if self._error is not None:
+            return ResponseRecord(
+                Status.ERROR, message=self._error.message(), code=core_code(self._error), parameters=self._parameters
+            )
+        return ResponseRecord(
+            Status.OUTPUTS, [tensor.to_wire() for tensor in self._outputs], parameters=self._parameters
+        )
+
+    @classmethod
+    def from_record(cls, record: ResponseRecord) -> "InferenceResponse":
+        """Not for models: the answer of another model."""
+        if record.status == Status.ERROR:
+            return cls(error=from_core(record.message, record.code))
+        return cls([Tensor.from_wire(tensor) for tensor in record.outputs], parameters=record.parameters)
+
+
+def check_parameters(parameters: Any) -> dict[str, ParameterValue]:
+    """The parameters of a request or a response. Raises TritonModelException for keys and values of other types."""
+    if not isinstance(parameters, dict):
+        raise TritonModelException(f"Expect N8pybind114dictE, got {type(parameters)}")
+    for key, value in parameters.items():
+        if not isinstance(key, str):
+            raise TritonModelException(f"Expect parameters keys to have type str, found type {type(key)}")
+        if not isinstance(value, bool | int | str):
+            raise TritonModelException(f"Expect parameters values to have type bool/int/str, found type {type(value)}")
+    return dict(parameters)
+
+
+class Exchange:
+    """
+    One request of a running batch as this process sees it: what has been answered already.
+
+    When the last reference to a request goes and its final response was never sent, the server is told: nobody can
+    send it any more.
+    """
+
+    __slots__ = ("_lock", "batch", "closed", "decoupled", "index", "sent", "session")
+
+    def __init__(self, session: Session, batch: int, index: int, *, decoupled: bool) -> None:
+        self.session = session
+        self.batch = batch
+        self.index = index
+        self.decoupled = decoupled
+        self.closed = False
+        self.sent = 0
+        self._lock = Lock()
+
+    def __del__(self) -> None:
+        if not self.closed and self.session.alive:
+            self.session.send(FrameKind.ABANDONED, entry=self.index, number=self.batch)
+
+    def is_cancelled(self) -> bool:
+        return self.session.is_cancelled(self.batch, self.index)
+
+    def send(self, response: InferenceResponse | None, flags: int) -> None:
+        """Send a response, the final flag, or both. Raises TritonModelException where Triton does."""
+        with self._lock:
+            final = self._check(response, flags)
+            if response is not None:
+                self.sent += 1
+                record = response.to_record()
+                self.session.send_packed(
+                    FrameKind.RESPONSE,
+                    lambda packer: pack_response(packer, record),
+                    entry=self.index,
+                    number=self.batch,
+                    flags=RESPONSE_FLAG | (FINAL_FLAG if final else 0),
+                )
+            else:
+                self.session.send(FrameKind.RESPONSE, entry=self.index, number=self.batch, flags=FINAL_FLAG)
+            self.closed = final
+
+    def _check(self, response: InferenceResponse | None, flags: int) -> bool:
+        if response is not None and not isinstance(response, InferenceResponse):
+            raise TypeError(f"send(): expected an InferenceResponse, found type {type(response)}")
+        if flags not in {0, COMPLETE_FINAL}:
+            raise TritonModelException("Unable to send response. Unsupported flag provided.")
+        if response is None and flags == 0:
+            raise TritonModelException(
+                "Inference Response object must be provided when the response flags is set to zero."
+            )
+        if self.closed:
+            raise TritonModelException("Unable to send response. Response sender has been closed.")
+        if not self.decoupled and response is not None and self.sent:
+            raise TritonModelException(
+                "Unable to send response. Non-decoupled model cannot send more than one response."
+            )
+        if not self.decoupled and response is None and not self.sent:
+            raise TritonModelException(
+                "Unable to send response. Non-decoupled model cannot send complete final before sending a response."
+            )
+        return flags == COMPLETE_FINAL
+
+
+class InferenceResponseSender:
+    """Sends the responses of one request, from any thread, during `execute` and after it."""
+
+    __slots__ = ("_exchange",)
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
+        self._exchange.send(response, flags)
+
+    def is_cancelled(self) -> bool:
+        return self._exchange.is_cancelled()

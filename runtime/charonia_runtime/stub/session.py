@@ -1,0 +1,229 @@
+"""The child's end of the channel: who waits for what, and which thread reads for all of them."""
+
+import json
+import os
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from threading import Condition, Lock, Thread
+from typing import Any
+
+from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode
+from charonia_runtime.ipc.arena import Arena
+from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError
+from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
+from charonia_runtime.ipc.messages import unpack_response
+from charonia_runtime.ipc.packing import KnownRange, LayoutCodec, Packer, Unpacker
+from charonia_runtime.ipc.segments import SegmentTable
+
+FIRST_SEGMENT = 1
+_TARGET = struct.Struct("<II")
+
+
+class Mailbox:
+    """Frames for one waiting thread, or coroutine: `wake` is called with each new frame when it is set."""
+
+    __slots__ = ("frames", "wake")
+
+    def __init__(self) -> None:
+        self.frames: deque[Frame] = deque()
+        self.wake: Callable[[], object] | None = None
+
+
+class Session:
+    """
+    The connection to the server, for every thread of the child.
+
+    No thread is set aside to read: one of those that wait reads for all and deals the frames out. Coroutines cannot
+    read, so the first one that waits starts a thread that reads from then on.
+    """
+
+    def __init__(self, channel: BlockingChannel, name: str, *, segment: int, size: int, growth_bytes: int) -> None:
+        """`segment` is the descriptor of the first segment; its second half is for what this end sends."""
+        self._channel = channel
+        self._segments = SegmentTable()
+        self._arena = Arena(
+            name,
+            self._segments,
+            first=self._segments.add(FIRST_SEGMENT, segment, size),
+            part=(size // 2, size),
+            numbers=count(3, 2),
+            growth_bytes=growth_bytes,
+            announce=channel.send_segment,
+            retract=lambda number: channel.send(encode_frame(FrameKind.SEGMENT_GONE, number=number)),
+        )
+        self._layouts = LayoutCodec()
+        self._packing = Lock()
+        self._turn = Condition(Lock())
+        self._leading = False
+        self._reader: Thread | None = None
+        self._numbers = count(1)
+        self._mailboxes: dict[int, Mailbox] = {}
+        self._known: list[KnownRange] = []
+        self._process = os.getpid()
+        self.commands = Mailbox()
+
+    @property
+    def alive(self) -> bool:
+        """False in a process that the model forked: the channel belongs to its parent."""
+        return os.getpid() == self._process
+
+    # --- sending ---
+
+    def send(self, kind: FrameKind, document: Any = None, *, entry: int = 0, number: int = 0, flags: int = 0) -> None:
+        """Send a frame with a JSON body, or none."""
+        body = [] if document is None else [json.dumps(document).encode("utf-8", "surrogatepass")]
+        self._send(encode_frame(kind, body, flags=flags, entry=entry, number=number))
+
+    def send_packed(
+        self,
+        kind: FrameKind,
+        pack: Callable[[Packer], object],
+        *,
+        entry: int = 0,
+        number: int = 0,
+        flags: int = 0,
+        forward: bool = False,
+    ) -> None:
+        """
+        Send a frame that `pack` fills. Nothing leaves when `pack` raises.
+
+        With `forward`, tensors that lie among the inputs of the batch that runs are not copied.
+        """
+        with self._packing:
+            packer = Packer(self._arena, self._layouts, self._known if forward else ())
+            try:
+                pack(packer)
+            except BaseException:
+                packer.undo()
+                raise
+            packer.copy()
+            packer.lend()
+            frame = packer.frame(kind, flags=flags, entry=entry, number=number)
+        self._send(frame)
+
+    def _send(self, frame: bytes) -> None:
+        if not self.alive:
+            return
+        try:
+            self._channel.send(frame)
+        except ChannelClosedError:
+            _leave()
+
+    # --- calls ---
+
+    def call(self, name: str, arguments: Mapping[str, Any], files: Sequence[Any] = ()) -> Any:
+        """Ask the server for something and wait. Raises the InferenceError that it answers."""
+        number, mailbox = self.open_mailbox()
+        raw = json.dumps({"call": name, **arguments}).encode()
+
+        def pack(packer: Packer) -> None:
+            packer.add(struct.pack("<I", len(raw)), raw)
+            for tensor in files:
+                packer.add_tensor(tensor)
+
+        try:
+            self.send_packed(FrameKind.CALL, pack, entry=len(files), number=number)
+            answer = json.loads(bytes(self.wait(mailbox).body))
+        finally:
+            self.close_mailbox(number)
+        if "error" in answer:
+            raise ERROR_CLASSES[ErrorCode(answer["code"])](answer["error"])
+        return answer.get("result")
+
+    def is_cancelled(self, batch: int, index: int) -> bool:
+        """Whether the client of a running request is gone."""
+        number, mailbox = self.open_mailbox()
+        self._send(encode_frame(FrameKind.IS_CANCELLED, [_TARGET.pack(batch, index)], number=number))
+        try:
+            return bool(self.wait(mailbox).flags)
+        finally:
+            self.close_mailbox(number)
+
+    def open_mailbox(self) -> tuple[int, Mailbox]:
+        number = next(self._numbers) & 0xFFFFFFFF
+        mailbox = self._mailboxes[number] = Mailbox()
+        return number, mailbox
+
+    def close_mailbox(self, number: int) -> None:
+        self._mailboxes.pop(number, None)
+
+    # --- receiving ---
+
+    def wait(self, mailbox: Mailbox) -> Frame:
+        """The next frame for `mailbox`."""
+        turn = self._turn
+        with turn:
+            while not mailbox.frames and self._leading:
+                turn.wait()
+            if mailbox.frames:
+                return mailbox.frames.popleft()
+            self._leading = True
+        try:
+            while not mailbox.frames:
+                self._deal(self._channel.receive())
+        except ChannelClosedError:
+            _leave()
+        finally:
+            with turn:
+                self._leading = False
+                turn.notify_all()
+        return mailbox.frames.popleft()
+
+    def watch(self, mailbox: Mailbox, wake: Callable[[], object]) -> None:
+        """Call `wake` once for each frame that is or comes in `mailbox`, from the thread that reads."""
+        with self._turn:
+            mailbox.wake = wake
+            due = len(mailbox.frames)
+            if self._reader is None:
+                self._reader = Thread(target=self.wait, args=(Mailbox(),), name="channel", daemon=True)
+                self._reader.start()
+        for _ in range(due):
+            wake()
+
+    def unpacker(self, frame: Frame) -> Unpacker:
+        """Reads a frame whose blocks go back to the server when nobody looks at them any more."""
+        return Unpacker(frame, self._layouts, self._segments.borrow)
+
+    def batch_unpacker(self, frame: Frame) -> Unpacker:
+        """Reads a batch, whose blocks the server takes back with the batch's last answer."""
+        self._known = []
+        return Unpacker(frame, self._layouts, self._view_input)
+
+    def _view_input(self, number: int, offset: int, size: int) -> memoryview:
+        view = self._segments.view(number, offset, size)
+        self._known.append(KnownRange(self._segments.address(number) + offset, size, number, offset))
+        return view
+
+    def _deal(self, frame: Frame) -> None:
+        if frame.kind == FrameKind.SEGMENT:
+            self._segments.add(*self._channel.take_segment(frame))
+            return
+        if frame.kind == FrameKind.SEGMENT_GONE:
+            self._segments.remove(frame.number)
+            return
+        if frame.kind in {FrameKind.REPLY, FrameKind.CALLED_RESPONSE}:
+            mailbox = self._mailboxes.get(frame.number)
+        else:
+            mailbox = self.commands
+        if mailbox is None:
+            if frame.kind == FrameKind.CALLED_RESPONSE:
+                self._drop(frame)
+            return
+        with self._turn:
+            mailbox.frames.append(frame)
+            wake = mailbox.wake
+            self._turn.notify_all()
+        if wake is not None:
+            wake()
+
+    def _drop(self, frame: Frame) -> None:
+        """Give back the blocks of a response that nobody waits for."""
+        if frame.entry:
+            unpack_response(self.unpacker(frame))
+
+
+def _leave() -> None:
+    """The server is gone, and with it the reason to run. No handlers: they belong to the user's code."""
+    os._exit(0)

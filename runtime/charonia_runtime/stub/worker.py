@@ -1,0 +1,173 @@
+"""The child's main loop: import the model, complete its configuration or initialize it, then run batch after batch."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from typing import Any
+
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.ipc.channel import BlockingChannel
+from charonia_runtime.ipc.frames import Frame, FrameKind
+from charonia_runtime.ipc.messages import unpack_request
+from charonia_runtime.stub import lifeline, triton_python_backend_utils
+from charonia_runtime.stub.answers import WrongResultError, answer, check_result
+from charonia_runtime.stub.context import Phase, context
+from charonia_runtime.stub.exceptions import describe
+from charonia_runtime.stub.request import InferenceRequest
+from charonia_runtime.stub.response import Exchange
+from charonia_runtime.stub.session import Session
+from charonia_runtime.stub.user_model import MissingExecuteError, UserModel, auto_complete, import_model
+
+
+def run(name: str, channel: int, lifeline_pipe: int, segment: int, segment_bytes: int, growth_bytes: int) -> None:  # noqa: PLR0917
+    """Serve until the server says to end. `channel`, `lifeline_pipe` and `segment` are inherited descriptors."""
+    lifeline.hold(lifeline_pipe)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for descriptor in (channel, lifeline_pipe, segment):
+        os.set_inheritable(descriptor, False)
+    own_end = socket.socket(fileno=channel)
+    session = Session(BlockingChannel(own_end), name, segment=segment, size=segment_bytes, growth_bytes=growth_bytes)
+    context.session = session
+    os.register_at_fork(after_in_child=lambda: os.close(own_end.detach()))
+    for alias in ("triton_python_backend_utils", "c_python_backend_utils"):
+        sys.modules[alias] = triton_python_backend_utils
+    session.send(FrameKind.STARTED)
+    Worker(session).serve()
+
+
+class Worker:
+    """What the server's commands do."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._module: Any = None
+        self._model = UserModel.missing()
+
+    def serve(self) -> None:
+        """Obey commands until FINALIZE."""
+        while True:
+            frame = self._session.wait(self._session.commands)
+            if frame.kind == FrameKind.BATCH:
+                self._execute(frame)
+            elif frame.kind == FrameKind.AUTO_COMPLETE:
+                self._auto_complete(_document(frame))
+            elif frame.kind == FrameKind.INITIALIZE:
+                self._initialize(_document(frame))
+                if self._model.asynchronous:
+                    asyncio.run(self._serve_coroutines())
+                    self._finalize()
+                    return
+            elif frame.kind == FrameKind.FINALIZE:
+                self._finalize()
+                return
+
+    # --- loading ---
+
+    def _auto_complete(self, document: dict[str, Any]) -> None:
+        try:
+            self._import(document)
+            completed = auto_complete(self._module, document["config"], document["model_name"])
+        except BaseException as error:  # noqa: BLE001  # SystemExit, too: the server hears of it
+            self._session.send(FrameKind.COMPLETED, {"error": describe(error)})
+        else:
+            self._session.send(FrameKind.COMPLETED, {"config": completed})
+
+    def _initialize(self, document: dict[str, Any]) -> None:
+        context.phase = Phase.INITIALIZE
+        context.instance_name = document["instance_name"]
+        context.decoupled = document["decoupled"]
+        context.output_names = tuple(document["output_names"])
+        try:
+            self._import(document)
+            self._model = UserModel.initialize(self._module, document["arguments"])
+        except BaseException as error:  # noqa: BLE001  # SystemExit, too: the server hears of it
+            self._session.send(FrameKind.INITIALIZED, {"error": describe(error)})
+        else:
+            context.phase = Phase.EXECUTE
+            self._session.send(FrameKind.INITIALIZED, {})
+
+    def _import(self, document: dict[str, Any]) -> None:
+        context.model_name = document["model_name"]
+        context.version_directory = document["version_directory"]
+        if self._module is None:
+            self._module = import_model(document["model_file"], document["module_name"], document["search_paths"])
+
+    def _finalize(self) -> None:
+        context.phase = Phase.FINALIZE
+        try:
+            self._model.finalize()
+        except BaseException:  # noqa: BLE001  # logged only, as in Triton
+            traceback.print_exc()
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        self._session.send(FrameKind.FINALIZED)
+
+    # --- batches ---
+
+    def _execute(self, frame: Frame) -> None:
+        requests, exchanges = self._receive(frame)
+        try:
+            result = self._model.execute(requests)
+            check_result(result, requests)
+            answer(self._session, frame.number, exchanges, requests, result)
+        except BaseException as error:  # noqa: BLE001  # SystemExit, too: the requests get it as their answer
+            self._fail(frame.number, exchanges, error)
+
+    async def _serve_coroutines(self) -> None:
+        """Run the model's coroutines on this thread's event loop; those of decoupled models side by side."""
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[None] = asyncio.Queue()
+        commands = self._session.commands
+        self._session.watch(commands, lambda: loop.call_soon_threadsafe(arrived.put_nowait, None))
+        tasks: set[asyncio.Task[None]] = set()
+        while True:
+            await arrived.get()
+            frame = commands.frames.popleft()
+            if frame.kind == FrameKind.FINALIZE:
+                return
+            if not context.decoupled:
+                await self._execute_coroutine(frame)
+                continue
+            task = loop.create_task(self._execute_coroutine(frame))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            self._session.send(FrameKind.ANSWER, number=frame.number)
+
+    async def _execute_coroutine(self, frame: Frame) -> None:
+        requests, exchanges = self._receive(frame)
+        try:
+            result = await self._model.execute_async(requests)
+            check_result(result, requests)
+            if not context.decoupled:
+                answer(self._session, frame.number, exchanges, requests, result)
+        except BaseException as error:  # noqa: BLE001  # SystemExit, too: the requests get it as their answer
+            self._fail(frame.number, exchanges, error)
+
+    def _receive(self, frame: Frame) -> tuple[list[InferenceRequest], list[Exchange]]:
+        unpacker = self._session.batch_unpacker(frame)
+        requests = []
+        exchanges = []
+        for index in range(frame.entry):
+            record = unpack_request(unpacker)
+            if not record.output_names:
+                record.output_names = context.output_names
+            exchange = Exchange(self._session, frame.number, index, decoupled=context.decoupled)
+            exchanges.append(exchange)
+            requests.append(InferenceRequest.received(record, exchange))
+        return requests, exchanges
+
+    def _fail(self, number: int, exchanges: list[Exchange], error: BaseException) -> None:
+        for exchange in exchanges:
+            exchange.closed = True
+        plain = isinstance(error, InferenceError | MissingExecuteError | WrongResultError)
+        self._session.send(FrameKind.FAILURE, {"error": str(error) if plain else describe(error)}, number=number)
+
+
+def _document(frame: Frame) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(bytes(frame.body))
+    return found
