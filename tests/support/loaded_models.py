@@ -24,7 +24,8 @@ class LoadedModel:
         *,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.files = ModelFiles(config.name, 1, directory, directory / "1", settings or {})
+        call_soon = asyncio.get_running_loop().call_soon_threadsafe
+        self.files = ModelFiles(config.name, 1, directory, directory / "1", settings or {}, call_soon=call_soon)
         self.config = config
         self._class = backend_class
         # An instance runs in one and the same thread from its creation to its end.

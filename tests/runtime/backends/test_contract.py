@@ -19,7 +19,7 @@ from charonia_runtime.core.backend import BackendTraits
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError
 from tests.support.batches import a_batch
-from tests.support.loaded_models import LoadedModel
+from tests.support.loaded_models import LoadedModel, execute
 
 CASES = Path(__file__).parents[2] / "support" / "backend_cases"
 NAMES = [name for name in backend_names() if (CASES / f"{name}.py").exists()]
@@ -151,6 +151,14 @@ async def test_answers_keep_their_memory(name: str, case: ModuleType, tmp_path: 
         for number in range(10):
             await model.execute(a_batch(model.config, {"INPUT0": rows(number), "INPUT1": rows(9)}))
     np.testing.assert_array_equal(first.arrays_of(0)["OUTPUT0"], rows(1))
+
+
+async def test_any_thread_may_execute_where_the_traits_say_so(name: str, case: ModuleType, tmp_path: Path) -> None:
+    if not load_backend(name).traits.any_thread:
+        pytest.skip(f"instances of {name} stay in their thread")
+    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
+        batch = execute(model.instance, a_batch(model.config, {"INPUT0": rows(1), "INPUT1": rows(2)}))
+    np.testing.assert_array_equal(batch.arrays_of(0)["OUTPUT1"], rows(2))
 
 
 async def test_two_versions_of_a_model_live_side_by_side(name: str, case: ModuleType, tmp_path: Path) -> None:

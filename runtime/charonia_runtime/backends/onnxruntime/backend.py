@@ -39,6 +39,7 @@ class Backend:
         # Without the GPU build of the package a model that says nothing of devices runs on the CPU.
         preferred_kind=InstanceKind.AUTO if has_cuda_build() else InstanceKind.CPU,
         optional_inputs=True,
+        any_thread=True,
     )
 
     def __init__(self, files: ModelFiles) -> None:
