@@ -10,6 +10,7 @@ from typing import Any
 
 from charonia_runtime.core.config import InstanceGroup, InstanceKind, ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.protocols.model_config import complete
 
 
 def a_tensor(name: str, datatype: DataType = DataType.INT32, *dims: int, **changes: Any) -> TensorSpec:
@@ -18,7 +19,11 @@ def a_tensor(name: str, datatype: DataType = DataType.INT32, *dims: int, **chang
 
 
 def a_config(name: str = "simple", **changes: Any) -> ModelConfig:
-    """A complete configuration as the engine hands it to backends; `changes` are fields of ModelConfig."""
+    """
+    A complete configuration, with its document, as the engine hands it to backends.
+
+    `changes` are fields of ModelConfig; what they leave open is filled in as Triton does.
+    """
     fields: dict[str, Any] = {
         "backend": "identity",
         "max_batch_size": 8,
@@ -26,4 +31,4 @@ def a_config(name: str = "simple", **changes: Any) -> ModelConfig:
         "outputs": (a_tensor("OUTPUT0"), a_tensor("OUTPUT1")),
         "instance_groups": (InstanceGroup(name, InstanceKind.CPU, 1),),
     } | changes
-    return replace(ModelConfig(name), **fields)
+    return complete(replace(ModelConfig(name), **fields))

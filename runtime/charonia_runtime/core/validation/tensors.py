@@ -10,6 +10,11 @@ from charonia_runtime.core.errors import InvalidArgumentError
 
 _TENSORRT = "tensorrt_plan"
 _LARGEST_INT64 = 2**63 - 1
+_BATCH_INPUT_KINDS = frozenset({
+    "BATCH_ELEMENT_COUNT", "BATCH_ACCUMULATED_ELEMENT_COUNT", "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO",
+    "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE", "BATCH_ITEM_SHAPE", "BATCH_ITEM_SHAPE_FLATTEN",
+})  # fmt: skip
+_BATCH_OUTPUT_KIND = "BATCH_SCATTER_WITH_INPUT_SHAPE"
 
 
 def validate_tensors(config: ModelConfig) -> None:
@@ -105,6 +110,8 @@ def _feature_mistake(spec: TensorSpec, platform: str, direction: str) -> str:
 
 
 def _check_batch_input(made: BatchInput, config: ModelConfig) -> None:
+    if made.kind not in _BATCH_INPUT_KINDS:
+        raise InvalidArgumentError(f"unknown batch input kind '{made.kind}' for {config.name}")
     if len(made.source_inputs) != 1:
         raise InvalidArgumentError(
             f"batch input kind '{made.kind}' expects 1 source input, got {len(made.source_inputs)} for {config.name}"
@@ -115,6 +122,8 @@ def _check_batch_input(made: BatchInput, config: ModelConfig) -> None:
 
 
 def _check_batch_output(cut: BatchOutput, config: ModelConfig) -> None:
+    if cut.kind != _BATCH_OUTPUT_KIND:
+        raise InvalidArgumentError(f"unknown batch output kind '{cut.kind}' for {config.name}")
     if len(cut.source_inputs) != 1:
         raise InvalidArgumentError(
             f"batch output kind '{cut.kind}' expects 1 source input, got {len(cut.source_inputs)} for {config.name}"
