@@ -1,9 +1,87 @@
-"""The composition root: the only place that wires options, engine and frontends together."""
+"""The command line: `charonia serve`, `charonia check`, and `tritonserver`, an alias of `charonia serve`."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from charonia_runtime import __version__
+
+_HELP = """\
+Usage: charonia COMMAND [options]
+
+Serves models over Triton's HTTP and gRPC protocols.
+
+Commands:
+  serve    load the models of a repository and serve them
+  check    look for faults in a repository without serving it
+
+  charonia serve --model-repository=models        HTTP on 8000, gRPC on 8001, metrics on 8002
+  charonia check models                           each fault with its file and field
+
+`charonia COMMAND --help` tells more; `charonia --version` prints the version. `tritonserver` is `charonia serve`.
+"""
 
 
 def main() -> None:
     """The `charonia` command."""
+    sys.exit(run(sys.argv[1:]))
 
 
 def tritonserver() -> None:
-    """`tritonserver`: an alias of `charonia serve` that takes Triton's flags."""
+    """The `tritonserver` command: `charonia serve`, with Triton's flags."""
+    sys.exit(_serve(sys.argv[1:], program="tritonserver"))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line. Returns the exit code."""
+    command, *rest = arguments or ["--help"]
+    if command in {"-h", "--help", "help"}:
+        print(_HELP, end="")
+        return 0
+    if command in {"-V", "--version", "version"}:
+        print(f"charonia {__version__}")
+        return 0
+    known = _COMMANDS.get(command)
+    if known is None:
+        print(f"charonia: there is no command '{command}', only {', '.join(_COMMANDS)}", file=sys.stderr)
+        return 2
+    return known(rest)
+
+
+def _serve(arguments: Sequence[str], program: str = "charonia serve") -> int:
+    from charonia_runtime.flags import UsageError
+    from charonia_runtime.options import parse_serve, serve_flags
+
+    if any(argument in {"-h", "--help"} for argument in arguments):
+        print(f"Usage: {program} --model-repository=DIRECTORY [options]\n{serve_flags().help()}")
+        return 0
+    try:
+        options = parse_serve(arguments)
+    except UsageError as error:
+        return _refuse(program, error)
+    from charonia_runtime.serving import serve
+
+    return serve(options)
+
+
+def _check(arguments: Sequence[str]) -> int:
+    from charonia_runtime.checking import check
+
+    return check(arguments)
+
+
+def _refuse(program: str, error: Exception) -> int:
+    """Say what is wrong with the command line, in tritonserver's form (cli-and-ops §1)."""
+    flag, message = getattr(error, "flag", ""), str(error)
+    if flag:
+        text = f'Bad option: "--{flag}".\n{message}'
+    elif message.startswith(("unrecognized option", "option '")):
+        text = f"{program}: {message}"
+    elif message.startswith("Unexpected argument"):
+        text = message
+    else:
+        text = f"Error: {message}"
+    print(f"{text}\n`{program} --help` lists every option.", file=sys.stderr)
+    return 1
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"serve": _serve, "check": _check}

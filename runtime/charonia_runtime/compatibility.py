@@ -16,7 +16,6 @@ class CompatibilityOptions:
     pinned_memory_pool_byte_size: int = option(268_435_456, f"{_POOLS} Shown by the metrics.")
     cuda_memory_pool_byte_size: tuple[str, ...] = option((), _POOLS, metavar="<integer>:<integer>")
     cuda_virtual_address_size: tuple[str, ...] = option((), _POOLS, metavar="<integer>:<integer>")
-    min_supported_compute_capability: float = option(6.0, "The frameworks refuse GPUs that they do not support.")
     buffer_manager_thread_count: int = option(0, "Tensors are gathered in the instance's own thread.")
     host_policy: tuple[str, ...] = option(
         (), "Pin the process with taskset or numactl.", metavar="<policy>,<key>=<value>"

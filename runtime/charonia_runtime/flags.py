@@ -66,10 +66,12 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The options of each group, and the names of the flags that were given."""
+    """The options of each group, the names of the flags that were given, and what else was."""
 
     values: dict[type, Any]
     given: tuple[str, ...]
+    positions: tuple[str, ...] = ()
+    """The arguments that are no flags."""
 
     def get(self, owner: type[T]) -> T:
         options: T = self.values[owner]
@@ -89,15 +91,19 @@ class Flags:
     def __iter__(self) -> Iterator[Flag]:
         return iter(self._flags)
 
-    def parse(self, arguments: Sequence[str]) -> Parsed:
-        """Read an argument list. Raises UsageError."""
+    def parse(self, arguments: Sequence[str], *, positional: bool = False) -> Parsed:
+        """Read an argument list; arguments that are no flags are collected or refused. Raises UsageError."""
+        positions: list[str] = []
         values: dict[tuple[type, str], Any] = {}
         given: list[str] = []
         rest = list(arguments)
         while rest:
             argument = rest.pop(0)
             if not argument.startswith("--") or argument == "--":
-                raise UsageError(f"Unexpected argument: {argument}")
+                if not positional:
+                    raise UsageError(f"Unexpected argument: {argument}")
+                positions.append(argument)
+                continue
             name, equals, value = argument[2:].partition("=")
             flag = self._find(name, argument)
             given.append(flag.name)
@@ -111,7 +117,9 @@ class Flags:
                 raise UsageError(f"option '--{flag.name}' requires an argument", flag.name)
             read = _read(flag, value if equals else rest.pop(0))
             values[key] = (*values.get(key, ()), read) if flag.repeatable else read
-        return Parsed({group.options: self._build(group.options, values) for group in self.groups}, tuple(given))
+        return Parsed(
+            {group.options: self._build(group.options, values) for group in self.groups}, tuple(given), tuple(positions)
+        )
 
     def help(self) -> str:
         """Every flag under its heading, with its default where it has one worth saying."""

@@ -1,1 +1,80 @@
-"""Command-line flags to frozen dataclasses."""
+"""
+The flags of `charonia serve`: which groups there are, and what no group can check alone.
+
+Each group is an options dataclass of the part that it configures; frontends bring their own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from charonia_runtime.compatibility import CompatibilityOptions
+from charonia_runtime.core.frontend import FrontendModule
+from charonia_runtime.engine.options import EngineOptions
+from charonia_runtime.engine.shared_memory import SharedMemoryOptions
+from charonia_runtime.engine.trace_options import TraceOptions
+from charonia_runtime.flags import Flags, Group, Parsed, UsageError
+from charonia_runtime.frontends import frontend_names, load_frontend
+from charonia_runtime.logs import LogOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Everything that `charonia serve` was told."""
+
+    engine: EngineOptions
+    log: LogOptions
+    trace: TraceOptions
+    shared_memory: SharedMemoryOptions
+    compatibility: CompatibilityOptions
+    frontends: Mapping[str, Any]
+    """Name of the frontend's module → its options, in the order in which frontends start."""
+    given: tuple[str, ...]
+    """The flags of the command line."""
+
+
+def serve_flags() -> Flags:
+    """The flags of `charonia serve`, by group."""
+    return Flags(
+        [
+            Group("Server and model repository", EngineOptions),
+            Group("Logging", LogOptions),
+            *(Group(module.Frontend.name, module.Options) for module in _frontends().values()),
+            Group("Tracing", TraceOptions),
+            Group("Shared memory", SharedMemoryOptions),
+            Group("Accepted for compatibility, without effect", CompatibilityOptions),
+        ]
+    )
+
+
+def parse_serve(arguments: Sequence[str]) -> ServeOptions:
+    """Read the arguments of `charonia serve`. Raises UsageError."""
+    parsed = serve_flags().parse(arguments)
+    engine = parsed.get(EngineOptions)
+    if not engine.model_repositories:
+        raise UsageError("creating server: Invalid argument - --model-repository must be specified")
+    frontends = {name: parsed.values[module.Options] for name, module in _frontends().items()}
+    return ServeOptions(
+        engine=engine,
+        log=parsed.get(LogOptions),
+        trace=parsed.get(TraceOptions),
+        shared_memory=parsed.get(SharedMemoryOptions),
+        compatibility=parsed.get(CompatibilityOptions),
+        frontends=_with_what_metrics_borrow(frontends, parsed),
+        given=parsed.given,
+    )
+
+
+def _frontends() -> dict[str, FrontendModule]:
+    return {name: load_frontend(name) for name in frontend_names()}
+
+
+def _with_what_metrics_borrow(frontends: Mapping[str, Any], parsed: Parsed) -> dict[str, Any]:
+    """The metrics listen on the HTTP frontend's address unless told otherwise (cli-and-ops §1.1)."""
+    metrics = frontends["metrics"]
+    borrowed = replace(
+        metrics,
+        metrics_address=metrics.metrics_address or frontends["v2_http"].http_address,
+        pinned_memory_pool_bytes=parsed.get(CompatibilityOptions).pinned_memory_pool_byte_size,
+    )
+    return {**frontends, "metrics": borrowed}

@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 
 def free_port() -> int:
@@ -48,7 +49,7 @@ class ServerProcess:
             f"--grpc-port={self.grpc_port}", f"--metrics-port={self.metrics_port}", *flags,
         ]  # fmt: skip
 
-    def __enter__(self) -> "ServerProcess":
+    def __enter__(self) -> Self:
         with self._log_path.open("wb") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + self._wait_seconds

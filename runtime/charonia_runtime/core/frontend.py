@@ -58,4 +58,13 @@ class Frontend(Protocol):
 class FrontendFactory(Protocol):
     """The class of a frontend, as `cli` calls it."""
 
+    name: str
+
     def __call__(self, options: Any, server: InferenceServer) -> Frontend: ...
+
+
+class FrontendModule(Protocol):
+    """A module of `frontends/`."""
+
+    Frontend: FrontendFactory
+    Options: type

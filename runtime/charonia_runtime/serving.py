@@ -1,0 +1,172 @@
+"""`charonia serve`: wire engine and frontends together, run until a signal, drain, say how it ended."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from functools import partial
+
+import uvloop
+
+from charonia_runtime import __version__
+from charonia_runtime.allocator import keep_large_blocks
+from charonia_runtime.backends import load_backend
+from charonia_runtime.compatibility import without_effect
+from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
+from charonia_runtime.core.frontend import Frontend
+from charonia_runtime.engine.engine import EXTENSIONS, Engine
+from charonia_runtime.engine.model import Model
+from charonia_runtime.engine.settings import SettingsStore
+from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
+from charonia_runtime.frontends import load_frontend
+from charonia_runtime.logs import Log, table
+from charonia_runtime.options import ServeOptions
+
+logger = logging.getLogger(__name__)
+
+_SWITCH_INTERVAL_SECONDS = 0.0005
+"""How long a thread may keep the interpreter while the event loop waits for it; Python's default is ten times that."""
+_YOUNG_OBJECTS = 50_000
+"""Allocations between two collections of the youngest generation; requests make no cycles worth looking for."""
+
+
+_PARALLEL = {"0": False, "1": True}
+
+
+def serve(options: ServeOptions) -> int:
+    """Serve until SIGINT or SIGTERM. Returns the process's exit code (cli-and-ops §2)."""
+    log = Log(options.log, escape=os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") != "0")
+    log.install()
+    keep_large_blocks()
+    sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    for flag in without_effect(options.given):
+        logger.warning("--%s is accepted for compatibility and has no effect", flag)
+    for warning in options.trace.warnings:
+        logger.warning("%s", warning)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_Server(options, log).run())
+    finally:
+        log.close()
+
+
+class _Server:
+    """One life of the process: start, serve, stop."""
+
+    def __init__(self, options: ServeOptions, log: Log) -> None:
+        self._options = options
+        shared_memory = SharedMemoryRegistry(options.shared_memory)
+        self._engine = Engine(
+            options.engine,
+            load_backend,
+            partial(
+                Model.load,
+                parallel_instances=_PARALLEL.get(os.environ.get("TRITON_PARALLEL_INSTANCE_LOADING", "")),
+                resolve_memory=shared_memory.resolve,
+                delay_scheduler=_count(os.environ.get("TRITONSERVER_DELAY_SCHEDULER", "")),
+            ),
+            shared_memory=shared_memory,
+            settings=partial(SettingsStore, log, options.trace.start),
+        )
+        self._frontends: list[Frontend] = []
+
+    async def run(self) -> int:
+        try:
+            await self._engine.start()
+        except InferenceError as error:
+            return _failed(f"creating server: {error.code.value} - {error.message}")
+        self._log_options()
+        stopping = _stop_signal()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_YOUNG_OBJECTS, 20, 100)
+        try:
+            await self._start_frontends()
+        except InferenceError as error:
+            await self._stop()
+            return _failed(error.message)
+        await stopping.wait()
+        return await self._stop()
+
+    async def _start_frontends(self) -> None:
+        for name, options in self._options.frontends.items():
+            if not options.enabled:
+                continue
+            frontend = load_frontend(name).Frontend(options, self._engine)
+            self._refuse_taken_address(frontend)
+            try:
+                await frontend.start()
+            except UnavailableError as error:
+                raise UnavailableError(
+                    f"failed to start {frontend.name} service: {error.code.value} - {error.message}"
+                ) from error
+            self._frontends.append(frontend)
+
+    def _refuse_taken_address(self, frontend: Frontend) -> None:
+        for other in self._frontends:
+            if other.address == frontend.address:
+                raise InvalidArgumentError(
+                    f"The server cannot listen to {other.name} requests and {frontend.name} requests at the same "
+                    f"address and port {frontend.address}"
+                )
+
+    async def _stop(self) -> int:
+        """
+        The countdown of `--exit-timeout-secs` is shared by all (cli-and-ops §6).
+
+        The metrics stay up until the models are unloaded, so that the last scrape sees how the drain went.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._options.engine.exit_timeout_secs
+        first = [frontend for frontend in self._frontends if frontend.name != "metrics"]
+        last = [frontend for frontend in self._frontends if frontend.name == "metrics"]
+        try:
+            for frontend in reversed(first):
+                await frontend.stop(max(deadline - clock(), 0))
+            await self._engine.stop(max(deadline - clock(), 0))
+            for frontend in last:
+                await frontend.stop(max(deadline - clock(), 0))
+        except InferenceError as error:
+            return _failed(f"failed to stop server: {error.code.value} - {error.message}")
+        return 0
+
+    def _log_options(self) -> None:
+        engine = self._options.engine
+        rows: list[tuple[str, str]] = [
+            ("server_id", engine.server_id),
+            ("server_version", __version__),
+            ("server_extensions", " ".join(EXTENSIONS)),
+            *((f"model_repository_path[{index}]", path) for index, path in enumerate(engine.model_repositories)),
+            ("model_control_mode", f"MODE_{engine.control_mode.name}"),
+            *((f"startup_models_{index}", name) for index, name in enumerate(engine.load_model)),
+            ("strict_model_config", str(int(not engine.auto_complete))),
+            ("model_config_name", engine.model_config_name),
+            ("strict_readiness", str(int(engine.strict_readiness))),
+            ("exit_timeout", str(engine.exit_timeout_secs)),
+        ]
+        logger.info(table(("Option", "Value"), rows))
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; later ones only say that they came."""
+    stopping = asyncio.Event()
+
+    def receive(number: int) -> None:
+        print(f"Signal ({number}) received.", flush=True)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, receive, number)
+    return stopping
+
+
+def _failed(text: str) -> int:
+    print(f"error: {text}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
