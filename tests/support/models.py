@@ -4,7 +4,7 @@ Loaded models without a backend, and what the life cycle's tests read them from.
     factory = FakeModels()                       # makes `FakeModel`s: factory.made, factory.failures, factory.hold()
     reader = FakeReader()
     reader.put("simple", versions=(1, 2))        # as if it lay in a repository
-    loader = ModelLoader(ModelRegistry(), reader, factory)
+    loader = ModelLoader(ModelRegistry(), reader, factory, FileThreads())
 """
 
 import asyncio

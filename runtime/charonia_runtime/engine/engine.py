@@ -24,6 +24,7 @@ from charonia_runtime.core.server import (
 )
 from charonia_runtime.engine.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.copies import LoadCopy, ModelCopy
+from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.options import EVERY_MODEL, ControlMode, EngineOptions
 from charonia_runtime.engine.polling import RepositoryPoller, Wait
@@ -81,16 +82,19 @@ class Engine:
         self._backend_settings = options.backend_settings
         self._repositories = ModelRepositories(map(Path, options.model_repositories), options.model_config_name)
         self._registry = ModelRegistry()
+        self._files = FileThreads()
         self._loader = ModelLoader(
             self._registry,
             ModelReader(self._repositories, auto_complete=options.auto_complete).read,
             self._create,
+            self._files,
             parallel=options.model_load_thread_count,
             retries=options.model_load_retry_count,
         )
-        self._poller = RepositoryPoller(self._repositories, self._loader)
+        self._poller = RepositoryPoller(self._repositories, self._loader, self._files)
         self._polling: asyncio.Task[None] | None = None
-        self._repositories_found = True
+        self._missing: list[str] = []
+        """What is wrong with the repositories, where the start goes on all the same."""
         self._accepting = True
         """Whether requests from outside are taken. Models that call models go on until everything is drained."""
         self._for_models: InferenceServer = copy.copy(self)
@@ -106,7 +110,7 @@ class Engine:
         await self._check_repositories()
         complete = await self._poller.load_all(self._startup_models())
         self._log_models()
-        if self._options.exit_on_error and not (complete and self._repositories_found):
+        if self._options.exit_on_error and not complete:
             await self.stop()
             raise InternalError("failed to load all models")
         seconds = self._options.repository_poll_secs
@@ -153,7 +157,7 @@ class Engine:
         self._refuse_when_stopping()
         if not self._options.strict_readiness:
             return True
-        return self._repositories_found and self._registry.all_settled()
+        return not self._missing and self._registry.all_settled()
 
     async def is_model_ready(self, name: str, version: int = ANY_VERSION) -> bool:
         return self.serves(name, version)
@@ -190,7 +194,7 @@ class Engine:
     # --- models ---
 
     async def repository_index(self, *, ready: bool = False) -> Sequence[IndexEntry]:
-        located = await asyncio.to_thread(self._repositories.locate)
+        located = await self._files.run(self._repositories.locate)
         return self._registry.index({name: len(places) for name, places in located.items()}, ready=ready)
 
     async def load_model(
@@ -224,12 +228,12 @@ class Engine:
         if not self._options.model_repositories:
             raise InvalidArgumentError("--model-repository must be specified")
         try:
-            await asyncio.to_thread(self._repositories.check)
+            await self._files.run(self._repositories.check)
         except InferenceError as error:
             if self._options.exit_on_error:
                 raise
             logger.error("%s", error.message)  # noqa: TRY400 - the operator asked to go on
-            self._repositories_found = False
+            self._missing.append(error.message)
 
     def _startup_models(self) -> Sequence[str] | None:
         """The models to load first; None for all."""

@@ -5,7 +5,7 @@ What only a loaded model knows (whether its tensors are those of the configurati
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,13 @@ from charonia_runtime.engine.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.reading import ModelReader
 from charonia_runtime.engine.registry import DUPLICATE
 from charonia_runtime.engine.repository import ModelRepositories, RepositoryEntry
+from charonia_runtime.engine.schedulers.base import make_scheduler
 
-_FIELD = re.compile(r"^'([a-z_]+[\w.\[\]\"]*)'|^(?:model )?(input|output) '([^']+)'|^(instance group)")
+_FIELD = re.compile(
+    r"^'(?P<field>[a-z_]+[\w.\[\]\"]*)'"
+    r"|^(?:model )?(?P<member>input|output) '(?P<tensor>[^']+)'"
+    r"|^model '[^']*': (?P<scheduling>[a-z]+_(?:batching|scheduling)) "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class _Inspection:
 
     def _rule_faults(self, config: ModelConfig) -> Iterator[Fault]:
         """What is refused when the model is loaded. Tensors that a backend may still complete are left to it."""
-        rules = [refuse_unsupported, validate_states]
+        rules: list[Callable[[ModelConfig], object]] = [refuse_unsupported, validate_states, make_scheduler]
         if config.inputs and config.outputs:
             rules.insert(0, validate_tensors)
         for rule in rules:
@@ -143,7 +148,6 @@ def _field_of(message: str) -> str:
     found = _FIELD.match(message)
     if found is None:
         return ""
-    path, member, tensor, group = found.groups()
-    if path:
-        return str(path)
-    return "instance_group" if group else f'{member} "{tensor}"'
+    if found["tensor"]:
+        return f'{found["member"]} "{found["tensor"]}"'
+    return str(found["field"] or found["scheduling"])

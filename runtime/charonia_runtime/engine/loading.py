@@ -8,6 +8,7 @@ other; different models load in parallel, as many as the options allow.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from charonia_runtime.core.errors import (
@@ -18,6 +19,7 @@ from charonia_runtime.core.errors import (
     UnsupportedError,
 )
 from charonia_runtime.engine.copies import ModelCopy
+from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.locks import NamedLocks
 from charonia_runtime.engine.reading import Override, PolledModel, PollError, log_passed_over
 from charonia_runtime.engine.registry import ModelRegistry
@@ -43,11 +45,20 @@ class ModelLoader:
     """Loads, reloads and unloads. Every operation runs to its end, even when whoever asked for it goes away."""
 
     def __init__(
-        self, registry: ModelRegistry, read: Reader, create: Create, *, parallel: int = 4, retries: int = 0
+        self,
+        registry: ModelRegistry,
+        read: Reader,
+        create: Create,
+        files: FileThreads,
+        *,
+        parallel: int = 4,
+        retries: int = 0,
     ) -> None:
+        """`parallel` versions load at the same time; each failing load is tried `retries` times more."""
         self._registry = registry
         self._read = read
         self._create = create
+        self._files = files
         self._slots = asyncio.Semaphore(parallel)
         self._retries = retries
         self._locks = NamedLocks()
@@ -106,7 +117,7 @@ class ModelLoader:
     async def _load(self, name: str, override: Override | None) -> None:
         async with self._locks.hold(name):
             try:
-                polled = await asyncio.to_thread(self._read, name, override)
+                polled = await self._files.run(partial(self._read, name, override))
             except PollError as error:
                 logger.error("%s", error)  # noqa: TRY400 - expected, a traceback would say nothing
                 raise InternalError(f"failed to load '{name}', failed to poll from model repository") from error
@@ -229,7 +240,7 @@ class ModelLoader:
         """Delete the files of a load request when no copy uses them."""
         directory = polled.override_directory
         if directory is not None and all(other is not polled for other in self._copies.values()):
-            await asyncio.to_thread(directory.remove)
+            await self._files.run(directory.remove)
 
     # --- tasks ---
 

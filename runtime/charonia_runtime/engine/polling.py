@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.repository import ModelRepositories
 
@@ -17,15 +18,16 @@ Wait = Callable[[float], Awaitable[None]]
 class RepositoryPoller:
     """Applies changes of the repositories to the loader (model-management §2, §7)."""
 
-    def __init__(self, repositories: ModelRepositories, loader: ModelLoader) -> None:
+    def __init__(self, repositories: ModelRepositories, loader: ModelLoader, files: FileThreads) -> None:
         self._repositories = repositories
         self._loader = loader
+        self._files = files
         self._seen: set[str] = set()
 
     async def load_all(self, names: Iterable[str] | None = None) -> bool:
         """Load `names`, or every model there is, in parallel. Whether all of them serve; causes are in the log."""
         if names is None:
-            names = await asyncio.to_thread(self._repositories.locate)
+            names = await self._files.run(self._repositories.locate)
         wanted = list(names)
         self._seen.update(wanted)
         return all(await asyncio.gather(*(self._try_load(name) for name in wanted)))
@@ -33,7 +35,7 @@ class RepositoryPoller:
     async def poll(self) -> None:
         """Unload what is gone or ambiguous, then load what is new or modified; busy models wait for the next poll."""
         logger.debug("Polling model repository")
-        located = await asyncio.to_thread(self._repositories.locate)
+        located = await self._files.run(self._repositories.locate)
         gone = [name for name in self._seen if len(located.get(name, ())) != 1]
         for name in gone:
             await self._loader.unload(name, forget=True)

@@ -14,6 +14,15 @@ WARM = (
     'input_data_file: "data" } } }'
 )
 
+ENSEMBLE = """
+platform: "ensemble"
+input { name: "A" data_type: TYPE_INT32 dims: 4 }
+output { name: "B" data_type: TYPE_INT32 dims: 4 }
+ensemble_scheduling { step {
+  model_name: "other" model_version: -1 input_map { key: "INPUT" value: "A" } output_map { key: "OUTPUT" value: "B" }
+} }
+"""
+
 
 def faults_of(*repositories: Path) -> list[Fault]:
     return inspect(ModelRepositories(repositories), load_backend, backend_directory=Path("/nowhere"))
@@ -56,6 +65,8 @@ def test_a_missing_repository():
             {"config": LABELS.replace("TYPE_FP32", "TYPE_INT32") + "input { name: 'B' data_type: TYPE_INT32 dims: 4 }"},
             "config.pbtxt", "output[1].label_filename", "labels.txt",
         ),
+        ({"config": "sequence_batching { }"}, "config.pbtxt", "sequence_batching", "is not supported yet"),
+        ({"base": ENSEMBLE}, "config.pbtxt", "ensemble_scheduling", "is not supported yet"),
         ({"config": WARM}, "config.pbtxt", 'model_warmup[0].inputs["INPUT"].input_data_file', "warmup/data"),
     ],
 )  # fmt: skip

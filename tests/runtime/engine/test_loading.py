@@ -10,6 +10,7 @@ from charonia_runtime.core.errors import (
     UnavailableError,
 )
 from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.reading import Override
 from charonia_runtime.engine.registry import ModelRegistry
@@ -23,7 +24,7 @@ class Server:
         self.registry = ModelRegistry()
         self.reader = FakeReader()
         self.models = FakeModels()
-        self.loader = ModelLoader(self.registry, self.reader, self.models, **options)
+        self.loader = ModelLoader(self.registry, self.reader, self.models, FileThreads(), **options)
 
     def states(self, name="simple"):
         return {entry.version: entry.state for entry in self.registry.index({name: 1}) if entry.version is not None}

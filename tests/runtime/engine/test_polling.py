@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from charonia_runtime.core.errors import InternalError
+from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.polling import RepositoryPoller
 from charonia_runtime.engine.registry import ModelRegistry
@@ -27,9 +28,10 @@ class Server:
         self.registry = ModelRegistry()
         self.reader = FakeReader()
         self.models = FakeModels()
-        self.loader = ModelLoader(self.registry, self.reader, self.models)
+        files = FileThreads()
+        self.loader = ModelLoader(self.registry, self.reader, self.models, files)
         self.repositories = FakeRepositories(self.reader)
-        self.poller = RepositoryPoller(self.repositories, self.loader)
+        self.poller = RepositoryPoller(self.repositories, self.loader, files)
 
     def states(self):
         located = dict.fromkeys(self.registry.names(), 1)
