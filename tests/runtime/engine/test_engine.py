@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from blockbuster import blockbuster_ctx
 
 from charonia_runtime import __version__
 from charonia_runtime.backends import load_backend
@@ -41,6 +42,13 @@ CONFIG = {
 @pytest.fixture(autouse=True)
 def _all_logs(caplog):
     caplog.set_level(logging.INFO, "charonia_runtime")
+
+
+@pytest.fixture(autouse=True)
+def _no_blocking_calls():
+    """The engine must not block the event loop; a test's own file work is its own business."""
+    with blockbuster_ctx("charonia_runtime") as blockbuster:
+        yield blockbuster
 
 
 @pytest.fixture
