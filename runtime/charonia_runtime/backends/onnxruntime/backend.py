@@ -20,6 +20,7 @@ from charonia_runtime.backends.onnxruntime.providers import execution_providers
 from charonia_runtime.backends.onnxruntime.sessions import SessionPlan, Sessions, run_options, session_settings
 from charonia_runtime.core.backend import BackendTraits, ModelFiles
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.instances import placements, resolve_instance_groups
 
 _logger = logging.getLogger(__name__)
 _DEFAULT_MAX_BATCH_SIZE = 4
@@ -89,11 +90,5 @@ class Backend:
         )
 
     def _first_placement(self, config: ModelConfig) -> Placement:
-        """Where the first instance will run, as far as it is known, so that its session is not made in vain."""
-        group = config.instance_groups[0] if config.instance_groups else None
-        name = f"{(group.name if group else '') or config.name}_0"
-        kind = group.kind if group else self.traits.preferred_kind
-        gpus = (group.gpus if group else ()) or self._files.gpus
-        if kind in {InstanceKind.GPU, InstanceKind.AUTO} and gpus and self._files.gpus:
-            return Placement(name, InstanceKind.GPU, gpus[0])
-        return Placement(name, InstanceKind.CPU)
+        """Where the first instance will run, so that the session for it is not made in vain."""
+        return placements(resolve_instance_groups(config, self.traits, self._files.gpus))[0]

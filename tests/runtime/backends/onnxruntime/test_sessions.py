@@ -8,7 +8,6 @@ import pytest
 
 from charonia_runtime.core.config import (
     Accelerator,
-    InstanceGroup,
     InstanceKind,
     Optimization,
     Placement,
@@ -82,8 +81,7 @@ class TestDevices:
     def test_a_gpu_needs_the_gpu_build(self, load: Load) -> None:
         if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
             pytest.skip("this onnxruntime is the GPU build")
-        group = InstanceGroup("m", InstanceKind.GPU, 1, (0,))
-        loaded = load(onnx_models.addition(), blank(instance_groups=(group,)))
+        loaded = load(onnx_models.addition())
         with pytest.raises(UnavailableError, match=r'no CUDAExecutionProvider.*"charonia\[gpu\]"'):
             loaded.backend.create_instance(Placement("m_0", InstanceKind.GPU, 0))
 
