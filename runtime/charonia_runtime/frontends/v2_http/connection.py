@@ -1,0 +1,277 @@
+"""One client connection: requests in, one exchange at a time, answers out."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, MutableSet, Sequence
+from typing import Any, Final, Protocol
+
+from typing_extensions import override
+
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.frontends.v2_http.limits import LINGER_SECONDS, Limits
+from charonia_runtime.frontends.v2_http.messages import JSON, Request, error_answer, status_line
+from charonia_runtime.frontends.v2_http.reader import RequestReader, UnreadableRequestError
+
+logger = logging.getLogger(__name__)
+
+Buffer = bytes | memoryview
+_GATHERED_BYTES: Final = 64 * 1024
+"""Up to this size an answer is written as one buffer: cheaper to copy than to hand over in pieces."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Exchange(Protocol):
+    """Whoever answers the connection's current request."""
+
+    def disconnected(self) -> None:
+        """The client is gone before the answer was complete."""
+
+
+class Handler(Protocol):
+    """Where requests go."""
+
+    def begin(self, connection: "Connection", request: Request) -> None:
+        """Answer the request, now or later; never raises."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """
+    Hands each request to the handler once the one before is answered, and writes the answers.
+
+    `exchange` is set by the handler; it is told when the client goes away, and None as soon as its answer is complete.
+    Answers go out through `answer`, or through `begin_stream`, `send_chunk` and `end_stream`.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        limits: Limits,
+        read_buffer: memoryview,
+        connections: MutableSet[Any],
+    ) -> None:
+        self._handler = handler
+        self._limits = limits
+        self._read_buffer = read_buffer
+        self._connections = connections
+        self._loop = asyncio.get_running_loop()
+        self._reader = RequestReader(limits.body_bytes, self._deliver, self._agree)
+        self._transport: asyncio.Transport | None = None
+        self._pipeline: deque[Request] = deque()
+        self._request: Request | None = None
+        self._waiting_writers: list[Callable[[], None]] = []
+        self._is_writable = True
+        self._is_closing = False
+        self._has_served = False
+        self._last_activity = self._loop.time()
+        self.exchange: Exchange | None = None
+
+    # --- the transport's side ---
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment] # sockets have full transports
+        self._connections.add(self)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closing = True
+        self._connections.discard(self)
+        self._pipeline.clear()
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.disconnected()
+        self.resume_writing()
+
+    @override
+    def pause_writing(self) -> None:
+        self._is_writable = False
+
+    @override
+    def resume_writing(self) -> None:
+        self._is_writable = True
+        waiting, self._waiting_writers = self._waiting_writers, []
+        for resume in waiting:
+            resume()
+
+    @override
+    def get_buffer(self, sizehint: int) -> memoryview:
+        vacancy = self._reader.vacancy()
+        return self._read_buffer if vacancy is None else vacancy
+
+    @override
+    def buffer_updated(self, nbytes: int) -> None:
+        self._last_activity = self._loop.time()
+        if self._is_closing:
+            return
+        if self._reader.vacancy() is not None:
+            self._reader.received(nbytes)
+            return
+        try:
+            self._reader.feed(self._read_buffer[:nbytes])
+        except InferenceError as error:
+            self._refuse(error)
+        except UnreadableRequestError:
+            self._stop_reading()
+
+    # --- requests ---
+
+    def _deliver(self, request: Request) -> None:
+        if self._request is None and not self._pipeline:
+            self._begin(request)
+            return
+        self._pipeline.append(request)
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def _begin(self, request: Request) -> None:
+        if self._is_closing:
+            return
+        self._request = request
+        self._has_served = True
+        self._handler.begin(self, request)
+
+    def _begin_next(self) -> None:
+        if self._is_closing or self._request is not None or not self._pipeline:
+            return
+        request = self._pipeline.popleft()
+        if not self._pipeline and self._transport is not None:
+            self._transport.resume_reading()
+        self._begin(request)
+
+    def _agree(self) -> None:
+        if self._request is None:
+            self._write([_CONTINUE])
+
+    # --- answers ---
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when the client keeps up with what is written, or is gone (`core.request.ResponseFlow`)."""
+        if self._is_writable:
+            resume()
+        else:
+            self._waiting_writers.append(resume)
+
+    def answer(self, status: int, fields: bytes, parts: Sequence[Buffer] = ()) -> None:
+        """Answer the current request: `fields` are header lines, `parts` make the body. Large parts are not copied."""
+        request = self._request
+        if request is None or self._is_closing:
+            return
+        size = sum(map(_byte_size, parts))
+        head = b"%b%bContent-Length: %d\r\n%b\r\n" % (
+            status_line(request.version, status), fields, size, _connection_field(request),
+        )  # fmt: skip
+        if request.method == b"HEAD":
+            self._write([head])
+        elif size <= _GATHERED_BYTES:
+            self._write([b"".join([head, *parts])])
+        else:
+            self._write([head, *parts])
+        self._finish_exchange(request)
+
+    def begin_stream(self, status: int, fields: bytes) -> None:
+        """Begin an answer of unknown length: chunked, or until the connection closes where the client is too old."""
+        request = self._request
+        if request is None or self._is_closing:
+            return
+        framing = b"Transfer-Encoding: chunked\r\n"
+        if request.version == "1.0":
+            framing = b""
+            request.keep_alive = False
+        self._write([
+            b"%b%b%b%b\r\n" % (status_line(request.version, status), fields, framing, _connection_field(request))
+        ])  # fmt: skip
+
+    def send_chunk(self, data: bytes) -> None:
+        """Send a part of the answer that was begun, at once."""
+        request = self._request
+        if data and request is not None and not self._is_closing:
+            self._write([data if request.version == "1.0" else b"%x\r\n%b\r\n" % (len(data), data)])
+
+    def end_stream(self) -> None:
+        """Complete the answer that was begun."""
+        request = self._request
+        if request is None or self._is_closing:
+            return
+        if request.version != "1.0":
+            self._write([b"0\r\n\r\n"])
+        self._finish_exchange(request)
+
+    def _finish_exchange(self, request: Request) -> None:
+        self.exchange = None
+        self._request = None
+        self._last_activity = self._loop.time()
+        if not request.keep_alive:
+            self._close()
+        elif self._pipeline:
+            self._loop.call_soon(self._begin_next)
+
+    def _write(self, parts: Sequence[Buffer]) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if len(parts) == 1:
+            transport.write(parts[0])
+        else:
+            transport.writelines(parts)
+
+    # --- endings ---
+
+    def shutdown(self) -> None:
+        """Close as soon as the current request is answered; the server calls it when it stops."""
+        if self._request is None:
+            self._close()
+        else:
+            self._request.keep_alive = False
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close_if_stalled(self, now: float) -> None:
+        """Close if the client pauses in the middle of a request, or before its first one, for too long."""
+        waits_for_client = self._request is None and not (self._reader.is_idle and self._has_served)
+        if waits_for_client and now - self._last_activity > self._limits.read_timeout_seconds:
+            self.abort()
+
+    def _close(self) -> None:
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def _stop_reading(self) -> None:
+        """Nothing more can be read. Close without a word, as Triton does, but not before what is owed."""
+        if self._request is None:
+            self._close()
+            return
+        self._request.keep_alive = False
+        self._pipeline.clear()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def _refuse(self, error: InferenceError) -> None:
+        """Answer a request that is not read to its end, and take what still comes of it: a reset would lose the answer."""
+        if self._request is not None or self._transport is None:
+            self._stop_reading()
+            return
+        status, body = error_answer(error)
+        self._is_closing = True
+        self._write([
+            b"%b%bContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+            % (status_line("1.1", status), JSON, len(body), body)
+        ])  # fmt: skip
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._loop.call_later(LINGER_SECONDS, self._transport.abort)
+
+
+def _byte_size(part: Buffer) -> int:
+    return part.nbytes if isinstance(part, memoryview) else len(part)
+
+
+def _connection_field(request: Request) -> bytes:
+    if not request.keep_alive:
+        return b"Connection: close\r\n"
+    return b"Connection: keep-alive\r\n" if request.version == "1.0" else b""

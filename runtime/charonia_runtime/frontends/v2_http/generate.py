@@ -1,0 +1,116 @@
+"""The generate extension: a flat JSON request, and its responses as one document or as server-sent events."""
+
+import logging
+from typing import Final
+
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.frontends.v2_http.connection import Connection
+from charonia_runtime.frontends.v2_http.messages import EVENTS, JSON, Request, error_answer
+from charonia_runtime.frontends.v2_http.services import Services
+from charonia_runtime.protocols.generate import decode_generate, encode_generate
+from charonia_runtime.protocols.model_version import parse_version
+from charonia_runtime.protocols.v2_documents import render_error
+
+logger = logging.getLogger(__name__)
+
+_NOT_ONE_RESPONSE: Final = render_error(
+    "generate expects model to produce exactly 1 response, use generate stream for model that generates various "
+    "number of responses"
+)
+
+
+class GenerateExchange:
+    """
+    Answers one `/generate` request, or with `streams` a `/generate_stream` one; the sink of its responses.
+
+    The first response decides the status: 400 for an error of any kind, since later ones can only be told in the body.
+    """
+
+    __slots__ = ("_connection", "_count", "_first", "_inference", "_model", "_request", "_services", "_streams")
+
+    def __init__(
+        self, services: Services, connection: Connection, request: Request, model: str, *, streams: bool
+    ) -> None:
+        self._services = services
+        self._connection = connection
+        self._request = request
+        self._model = model
+        self._streams = streams
+        self._inference: InferenceRequest | None = None
+        self._first = b""
+        self._count = 0
+
+    def begin(self, version_text: str) -> None:
+        """Check, decode and submit the request. Never raises: faults are answered."""
+        try:
+            self._submit(parse_version(version_text))
+        except InferenceError as error:
+            self._refuse(error)
+        except Exception:
+            logger.exception("unexpected error while reading a generate request for model '%s'", self._model)
+            self._refuse(InternalError("unexpected error while reading the request"))
+
+    def send(self, response: InferenceResponse) -> None:
+        """Take a response: an event of the stream, or the one document."""
+        if self._connection.exchange is not self:
+            return
+        if not response.flag_only:
+            self._take(response)
+        if response.final:
+            self._finish()
+
+    def disconnected(self) -> None:
+        if self._inference is not None:
+            self._services.server.cancel(self._inference)
+
+    def _submit(self, version: int) -> None:
+        services = self._services
+        config = services.server.find_model(self._model, version).config
+        if self._request.fields.get(b"content-encoding", b"identity") not in {b"", b"identity"}:
+            raise InvalidArgumentError("Unsupported content-encoding, only 'identity' is supported.")
+        inference = decode_generate(bytes(self._request.body), config, version, self, services.limits.body_bytes)
+        if services.header_filter:
+            services.header_filter.forward(self._request.header_texts(), inference.parameters)
+        inference.flow = self._connection
+        self._inference = inference
+        try:
+            services.server.submit(inference)
+        except InferenceError:
+            self._inference = None
+            raise
+
+    def _take(self, response: InferenceResponse) -> None:
+        self._count += 1
+        if not self._streams and self._count > 1:
+            return
+        text = self._encode(response)
+        if self._count == 1:
+            status = 400 if response.error is not None else 200
+            self._connection.begin_stream(status, EVENTS if self._streams else JSON)
+            self._first = text
+        if self._streams:
+            self._connection.send_chunk(b"data: %b\n\n" % text)
+
+    def _finish(self) -> None:
+        if not self._count:
+            self._connection.begin_stream(200, EVENTS if self._streams else JSON)
+        if not self._streams:
+            self._connection.send_chunk(self._first if self._count == 1 else _NOT_ONE_RESPONSE)
+        self._connection.end_stream()
+
+    def _encode(self, response: InferenceResponse) -> bytes:
+        if response.error is not None:
+            return render_error(response.error.message)
+        try:
+            return encode_generate(response)
+        except InferenceError as error:
+            return render_error(error.message)
+        except Exception:
+            logger.exception("unexpected error while encoding a response of model '%s'", self._model)
+            return render_error("unexpected error while encoding the response")
+
+    def _refuse(self, error: InferenceError) -> None:
+        if self._connection.exchange is self:
+            status, body = error_answer(error)
+            self._connection.answer(status, JSON, [body])

@@ -1,0 +1,188 @@
+"""One inference: a request's body to the engine, the engine's one response to the connection, without a task."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnsupportedError
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.frontends.v2_http.compression import ENCODINGS, choose_encoding, compress, decompress
+from charonia_runtime.frontends.v2_http.connection import Buffer, Connection
+from charonia_runtime.frontends.v2_http.messages import JSON, TEXT, Request, error_answer
+from charonia_runtime.frontends.v2_http.services import Services
+from charonia_runtime.protocols.model_version import parse_version
+from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response
+from charonia_runtime.protocols.v2_json_header import OutputForm
+
+logger = logging.getLogger(__name__)
+
+_OCTETS: Final = b"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: %d\r\n"
+_ACCEPTED_ENCODINGS: Final = b"Accept-Encoding: gzip, deflate\r\n"
+_LEADING_INTEGER: Final = re.compile(rb"[ \t]*([+-]?[0-9]+)")
+_MAXIMUM_INT32: Final = 2**31 - 1
+_INLINE_INFLATION_BYTES: Final = 1024
+"""Up to this size a body is decompressed on the event loop: it cannot become more than a megabyte."""
+_INLINE_DEFLATION_BYTES: Final = 32 * 1024
+
+
+class InferExchange:
+    """
+    Answers one `/infer` request; the sink of its response.
+
+    Refusals before the JSON is read are text/plain, then application/json, those of the execution text/plain again.
+    """
+
+    __slots__ = ("_connection", "_count", "_form", "_inference", "_model", "_request", "_response", "_services")
+
+    def __init__(self, services: Services, connection: Connection, request: Request, model: str) -> None:
+        self._services = services
+        self._connection = connection
+        self._request = request
+        self._model = model
+        self._form: OutputForm | None = None
+        self._inference: InferenceRequest | None = None
+        self._response: InferenceResponse | None = None
+        self._count = 0
+
+    def begin(self, version_text: str) -> None:
+        """Check, decode and submit the request. Never raises: faults are answered."""
+        try:
+            version = parse_version(version_text)
+            config = self._services.server.find_model(self._model, version).config
+            _require_one_response(config)
+            encoding = self._request.fields.get(b"content-encoding")
+            if encoding is None or encoding in {b"", b"identity"}:
+                self._submit(config, version, self._request.body)
+            else:
+                self._inflate(encoding.decode("latin-1"), partial(self._submit, config, version))
+        except InferenceError as error:
+            self._refuse(error, TEXT)
+        except Exception:
+            logger.exception("unexpected error while reading an inference request for model '%s'", self._model)
+            self._refuse(InternalError("unexpected error while reading the request"), TEXT)
+
+    def send(self, response: InferenceResponse) -> None:
+        """Take a response; answer when it is the last."""
+        if not response.flag_only:
+            self._count += 1
+            self._response = response
+        if not response.final or self._connection.exchange is not self:
+            return
+        try:
+            self._answer()
+        except InferenceError as error:
+            self._refuse(error, TEXT)
+        except Exception:
+            logger.exception("unexpected error while encoding a response of model '%s'", self._model)
+            self._refuse(InternalError("unexpected error while encoding the response"), TEXT)
+
+    def disconnected(self) -> None:
+        if self._inference is not None:
+            self._services.server.cancel(self._inference)
+
+    # --- in ---
+
+    def _inflate(self, encoding: str, submit: Callable[[memoryview], None]) -> None:
+        """Decompress the body and go on, in a thread where it may take long."""
+        if encoding not in ENCODINGS:
+            self._refuse(UnsupportedError("Unsupported compression type"), TEXT + _ACCEPTED_ENCODINGS)
+            return
+        body, limit = self._request.body, self._services.limits.body_bytes
+        if not body.nbytes:
+            raise InvalidArgumentError("nothing to be decompressed")
+        if body.nbytes <= _INLINE_INFLATION_BYTES:
+            submit(decompress(body, limit))
+            return
+        self._in_thread(partial(decompress, body, limit), submit)
+
+    def _submit(self, config: ModelConfig, version: int, body: memoryview) -> None:
+        length = self._json_length(body.nbytes)
+        try:
+            services = self._services
+            if length:
+                inference, self._form = services.decoder.decode(
+                    bytes(body[:length]), body[length:], self._model, version, self
+                )
+            else:
+                inference, self._form = decode_raw_request(body, config, version, self, services.limits.body_bytes)
+            if services.header_filter:
+                services.header_filter.forward(self._request.header_texts(), inference.parameters)
+            self._inference = inference
+            services.server.submit(inference)
+        except InferenceError as error:
+            self._inference = None
+            self._refuse(error, JSON)
+
+    def _json_length(self, body_bytes: int) -> int:
+        """How much of the body is JSON: all, unless a header says otherwise; 0 for a raw request."""
+        text = self._request.fields.get(b"inference-header-content-length")
+        if text is None:
+            return body_bytes
+        match = _LEADING_INTEGER.match(text)
+        written = text.decode("utf-8", "surrogateescape")
+        length = int(match[1]) if match is not None and len(match[1]) <= len("-2147483648") else 0
+        if (match is not None and len(match[1].lstrip(b"+-0")) > len("2147483648")) or not (
+            -_MAXIMUM_INT32 - 1 <= length <= _MAXIMUM_INT32
+        ):
+            raise InvalidArgumentError(
+                "Unable to parse Inference-Header-Content-Length, value is out of range [ -2147483648, 2147483647 ], "
+                f"got: {written}"
+            )
+        if not 0 <= length <= body_bytes:
+            raise InvalidArgumentError(f"inference header size should be in range (0, {body_bytes}), got: {written}")
+        return length
+
+    # --- out ---
+
+    def _answer(self) -> None:
+        response = self._response
+        if self._count != 1 or response is None:
+            raise InternalError(f"expected a single response, got {self._count}")
+        if response.error is not None:
+            raise response.error
+        text, buffers = encode_response(response, self._form or OutputForm())
+        fields = _OCTETS % len(text) if buffers else JSON
+        parts: Sequence[Buffer] = [text, *buffers]
+        accepted = self._request.fields.get(b"accept-encoding")
+        encoding = choose_encoding(accepted.decode("latin-1")) if accepted else ""
+        if not encoding:
+            self._connection.answer(200, fields, parts)
+            return
+        fields += b"Content-Encoding: %b\r\n" % encoding.encode()
+        if sum(map(len, parts)) <= _INLINE_DEFLATION_BYTES:
+            self._connection.answer(200, fields, [compress(parts, encoding)])
+        else:
+            self._in_thread(partial(compress, parts, encoding), partial(self._answer_compressed, fields))
+
+    def _answer_compressed(self, fields: bytes, content: bytes) -> None:
+        self._connection.answer(200, fields, [content])
+
+    def _refuse(self, error: InferenceError, fields: bytes) -> None:
+        if self._connection.exchange is self:
+            status, body = error_answer(error)
+            self._connection.answer(status, fields, [body])
+
+    def _in_thread(self, work: Callable[[], Any], go_on: Callable[[Any], None]) -> None:
+        """Do `work` beside the event loop, then go on with its result, unless the client is gone."""
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        future.add_done_callback(partial(self._go_on, go_on))
+
+    def _go_on(self, go_on: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
+        if self._connection.exchange is not self or future.cancelled():
+            return
+        try:
+            go_on(future.result())
+        except InferenceError as error:
+            self._refuse(error, TEXT)
+        except Exception:
+            logger.exception("unexpected error while (de)compressing for model '%s'", self._model)
+            self._refuse(InternalError("unexpected error while compressing"), TEXT)
+
+
+def _require_one_response(config: ModelConfig) -> None:
+    if config.decoupled:
+        raise UnsupportedError("HTTP end point doesn't support models with decoupled transaction policy")

@@ -1,0 +1,54 @@
+"""The flags of the HTTP listener (cli-and-ops §1.1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charonia_runtime.core.forwarding import HeaderFilter
+from charonia_runtime.core.frontend import OptionError, option
+from charonia_runtime.core.restrictions import Restriction, parse_restrictions
+
+_RESTRICTION_FLAG = "http-restricted-api"
+_FORWARD_FLAG = "http-header-forward-pattern"
+_SIZE_FLAG = "http-max-input-size"
+_TIMEOUT_FLAG = "http-read-timeout-secs"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and how to listen. Raises OptionError."""
+
+    enabled: bool = option(True, "Serve HTTP.", flag="allow-http")
+    http_address: str = option("0.0.0.0", "The address to listen on.")
+    http_port: int = option(8000, "The port to listen on.")
+    reuse_http_port: bool = option(False, "Let several processes listen on the port (SO_REUSEPORT).")
+    http_thread_count: int = option(8, "Accepted for compatibility: one event loop handles every request.")
+    http_max_input_size: int = option(
+        64 * 1024 * 1024, "The largest request body, before and after decompression (bytes)."
+    )
+    http_header_forward_pattern: str = option(
+        "", "Headers whose name contains a match of this regular expression become request parameters."
+    )
+    http_restricted_api: tuple[str, ...] = option(
+        (), "Answer these groups of routes only when the header <key> has the value.",
+        metavar="<group>,<group>:<key>=<value>",
+    )  # fmt: skip
+    http_read_timeout_secs: int = option(
+        60,
+        "How long a client may pause in the middle of a request before its connection is closed; 0 for any time (s).",
+    )
+
+    def __post_init__(self) -> None:
+        if self.http_max_input_size <= 0:
+            raise OptionError(_SIZE_FLAG, f"Error: --{_SIZE_FLAG} must be greater than 0.")
+        if self.http_read_timeout_secs < 0:
+            raise OptionError(_TIMEOUT_FLAG, f"Error: --{_TIMEOUT_FLAG} must not be negative.")
+        self.restrictions()
+        self.header_filter()
+
+    def restrictions(self) -> Mapping[str, Restriction]:
+        """Category of routes → the header it asks for."""
+        return parse_restrictions(self.http_restricted_api, flag=_RESTRICTION_FLAG, noun="api", kind="API")
+
+    def header_filter(self) -> HeaderFilter:
+        """Picks the headers that become request parameters."""
+        return HeaderFilter(self.http_header_forward_pattern, _FORWARD_FLAG)

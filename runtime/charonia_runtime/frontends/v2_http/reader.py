@@ -1,0 +1,178 @@
+"""Bytes to HTTP requests, without I/O: httptools for heads and small bodies, large bodies straight into their place."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import httptools
+import numpy as np
+
+from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
+from charonia_runtime.frontends.v2_http.limits import MAXIMUM_CHUNKS, MAXIMUM_HEAD_BYTES
+from charonia_runtime.frontends.v2_http.messages import Request
+
+_DIRECT_BYTES: Final = 32 * 1024
+"""From so many missing bytes on, a body is received into its own buffer instead of through the parser."""
+_METHOD: Final = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ")
+_NOTHING: Final = memoryview(b"")
+
+
+class UnreadableRequestError(Exception):
+    """The bytes are no HTTP, or the head is too large: nothing sensible can be answered."""
+
+
+class RequestReader:
+    """
+    Reads one connection's requests, one after the other, and delivers each when it is complete.
+
+    `agree` is called when a client waits for consent before it sends a body (`Expect: 100-continue`).
+    """
+
+    def __init__(self, body_bytes: int, deliver: Callable[[Request], None], agree: Callable[[], None]) -> None:
+        self._body_bytes = body_bytes
+        self._deliver = deliver
+        self._agree = agree
+        self._parser = httptools.HttpRequestParser(self)
+        self._refusal: InferenceError | None = None
+        self._delivered = 0
+        self._method = b""
+        self._version = "1.1"
+        self._fields: dict[bytes, bytes] = {}
+        self._keep_alive = True
+        self._start_message()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has begun that is not complete yet."""
+        return not self._begun and not self._head_bytes
+
+    def vacancy(self) -> memoryview | None:
+        """Where the next bytes shall be received, if they are the rest of a large body: then call `received`."""
+        return None if self._direct is None else self._direct[self._received :]
+
+    def received(self, count: int) -> None:
+        """The first `count` bytes of `vacancy` are filled."""
+        self._received += count
+        if self._direct is not None and self._received == self._direct.nbytes:
+            # The parser still waits for this body.
+            self._parser = httptools.HttpRequestParser(self)
+            self._finish_message(self._direct)
+
+    def feed(self, data: memoryview) -> None:
+        """
+        Read `data`, which may hold several requests or a piece of one; it may be reused afterwards.
+
+        Raises UnreadableRequestError, or InferenceError for a request that shall be refused with its text.
+        """
+        while data.nbytes:
+            data = self._feed_parser(data)
+        if self._refusal is not None:
+            raise self._refusal
+        if self._in_head:
+            if self._head_bytes > MAXIMUM_HEAD_BYTES:
+                raise UnreadableRequestError
+        elif self._content_length - self._received >= _DIRECT_BYTES:
+            self._receive_directly()
+
+    def _feed_parser(self, data: memoryview) -> memoryview:
+        """Read `data`; what the parser left, to be read again."""
+        delivered = self._delivered
+        if self._in_head:
+            self._head_bytes += data.nbytes
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # No other protocol is on offer, so the client goes on in this one.
+            self._parser = httptools.HttpRequestParser(self)
+            return data[upgrade.args[0] :]
+        except httptools.HttpParserInvalidMethodError as error:
+            match = _METHOD.match(data)
+            if match is None or self._delivered != delivered or self._url:
+                raise UnreadableRequestError from error
+            # Methods that the parser does not know are refused like one that it knows and no route has.
+            self._parser = httptools.HttpRequestParser(self)
+            return memoryview(b"PATCH" + data[match.end(1) :])
+        except httptools.HttpParserError as error:
+            raise UnreadableRequestError from error
+        return _NOTHING
+
+    def _start_message(self) -> None:
+        self._begun = False
+        self._in_head = True
+        self._head_bytes = 0
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._content_length = 0
+        self._pieces: list[bytes] = []
+        self._received = 0
+        self._chunks = 0
+        self._direct: memoryview | None = None
+
+    def _receive_directly(self) -> None:
+        body = np.empty(self._content_length, np.uint8).data
+        body[: self._received] = b"".join(self._pieces)
+        self._pieces = []
+        self._direct = body
+
+    def _finish_message(self, body: memoryview) -> None:
+        path = self._url.partition(b"?")[0]
+        if not path.startswith(b"/"):
+            path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
+        request = Request(
+            self._method, path.decode("utf-8", "surrogateescape"), self._version, self._headers, self._fields,
+            self._keep_alive, body,
+        )  # fmt: skip
+        self._start_message()
+        self._delivered += 1
+        self._deliver(request)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._body_bytes:
+            self._refusal = InvalidArgumentError(
+                f"request body size of {size} bytes exceeds the maximum allowed input size of {self._body_bytes} "
+                "bytes. Use --http-max-input-size to increase the limit."
+            )
+
+    # --- called by the parser ---
+
+    def on_message_begin(self) -> None:
+        self._begun = True
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser = self._parser
+        self._in_head = False
+        self._method = parser.get_method()
+        self._version = parser.get_http_version()
+        self._keep_alive = parser.should_keep_alive()
+        self._fields = fields = {name.lower(): value for name, value in reversed(self._headers)}
+        length = fields.get(b"content-length")
+        if length is not None and b"transfer-encoding" not in fields:
+            self._content_length = int(length)
+            self._check_size(self._content_length)
+        if b"expect" in fields and fields[b"expect"].lower() == b"100-continue" and self._refusal is None:
+            self._agree()
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > MAXIMUM_CHUNKS + 1:  # the last one is empty
+            self._refusal = InvalidArgumentError(
+                f"Chunked request body exceeds maximum of {MAXIMUM_CHUNKS} non-empty chunks. Send fewer or larger "
+                "HTTP chunks."
+            )
+
+    def on_body(self, body: bytes) -> None:
+        if self._refusal is None:
+            self._pieces.append(body)
+            self._received += len(body)
+            self._check_size(self._received)
+
+    def on_message_complete(self) -> None:
+        if self._refusal is None:
+            pieces = self._pieces
+            self._finish_message(memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces)))

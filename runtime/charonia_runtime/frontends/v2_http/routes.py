@@ -1,0 +1,50 @@
+"""Which exchange answers a request: inference here, everything else by the ASGI application of the control routes."""
+
+import asyncio
+import re
+from typing import Any, Final
+
+from charonia_runtime.core.errors import UnavailableError
+from charonia_runtime.frontends.v2_http.asgi import Application, AsgiExchange
+from charonia_runtime.frontends.v2_http.connection import Connection
+from charonia_runtime.frontends.v2_http.generate import GenerateExchange
+from charonia_runtime.frontends.v2_http.infer import InferExchange
+from charonia_runtime.frontends.v2_http.messages import JSON, METHOD_NOT_ALLOWED, TEXT, Request
+from charonia_runtime.frontends.v2_http.services import Services
+from charonia_runtime.protocols.v2_documents import render_error
+
+_INFERENCE: Final = re.compile(r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)")
+
+
+class Routes:
+    """The handler of all connections. `tasks` holds the control requests that are under way."""
+
+    def __init__(self, services: Services, control: Application, tasks: set[asyncio.Task[None]]) -> None:
+        self._services = services
+        self._control = control
+        self._tasks = tasks
+        self._restriction = services.restrictions.get("inference")
+
+    def begin(self, connection: Connection, request: Request) -> None:
+        match = _INFERENCE.fullmatch(request.path)
+        if match is None:
+            AsgiExchange(connection, request).begin(self._control, self._tasks)
+            return
+        model, version, verb = match.groups()
+        if self._restriction is not None:
+            try:
+                self._restriction.check(request.field_text(self._restriction.header))
+            except UnavailableError as error:
+                connection.answer(403, TEXT, [render_error(error.message)])
+                return
+        if request.method != b"POST":
+            connection.answer(405, TEXT if verb == "infer" else JSON, [METHOD_NOT_ALLOWED])
+            return
+        exchange: Any
+        if verb == "infer":
+            exchange = InferExchange(self._services, connection, request, model)
+        else:
+            streams = verb == "generate_stream"
+            exchange = GenerateExchange(self._services, connection, request, model, streams=streams)
+        connection.exchange = exchange
+        exchange.begin(version or "")

@@ -1,0 +1,32 @@
+"""What all exchanges of the frontend share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charonia_runtime.core.forwarding import HeaderFilter
+from charonia_runtime.core.restrictions import Restriction
+from charonia_runtime.core.server import InferenceServer
+from charonia_runtime.frontends.v2_http.limits import Limits
+from charonia_runtime.frontends.v2_http.options import Options
+from charonia_runtime.protocols.v2_json import RequestDecoder
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The server, and the options in their working form."""
+
+    server: InferenceServer
+    limits: Limits
+    restrictions: Mapping[str, Restriction]
+    header_filter: HeaderFilter
+    decoder: RequestDecoder
+
+    @classmethod
+    def of(cls, options: Options, server: InferenceServer) -> "Services":
+        return cls(
+            server,
+            Limits(options.http_max_input_size, options.http_read_timeout_secs or float("inf")),
+            options.restrictions(),
+            options.header_filter(),
+            RequestDecoder(options.http_max_input_size),
+        )
