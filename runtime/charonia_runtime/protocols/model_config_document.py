@@ -69,7 +69,7 @@ def _default(field: FieldDescriptor) -> Any:
         return []
     if field.enum_type:
         return field.enum_type.values_by_number[0].name
-    return _plain_number(field.default_value) if isinstance(field.default_value, float) else field.default_value
+    return _printed_item(field, field.default_value)
 
 
 def _printed_value(field: FieldDescriptor, value: Any) -> Any:
