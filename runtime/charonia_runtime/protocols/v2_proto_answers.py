@@ -14,7 +14,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse, ModelStreamInferRe
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.core.request import InferenceResponse, ParameterValue
 from charonia_runtime.core.tensor import SharedMemoryRef
-from charonia_runtime.protocols.v2_proto import MAX_MESSAGE_BYTES
+from charonia_runtime.protocols.v2_proto import MAX_MESSAGE_BYTES, text_of
 from charonia_runtime.protocols.v2_proto_parameters import write_parameters
 from charonia_runtime.protocols.v2_proto_wire import prefix
 
@@ -55,7 +55,7 @@ def encode_stream_response(response: InferenceResponse) -> bytes:
 
 def encode_stream_error(text: str, identifier: str, model_name: str, version_text: str, *, final: bool) -> bytes:
     """An answer of a stream that carries the error of an execution; the rest is as in the request."""
-    message = ModelStreamInferResponse(error_message=text)
+    message = ModelStreamInferResponse(error_message=text_of(text))
     _identify(message.infer_response, identifier, model_name, version_text, final=final)
     return bytes(message.SerializeToString())
 
@@ -69,7 +69,7 @@ def encode_stream_end(identifier: str, model_name: str, version_text: str) -> by
 
 def encode_stream_rejection(text: str, identifier: str) -> bytes:
     """An answer of a stream to a request that was refused before it was executed."""
-    message = ModelStreamInferResponse(error_message=text)
+    message = ModelStreamInferResponse(error_message=text_of(text))
     message.infer_response.SetInParent()
     message.infer_response.id = identifier
     return bytes(message.SerializeToString())

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import grpc
-
 from charonia_runtime.core.errors import UnsupportedError
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpcio.in_flight import InFlight
@@ -25,14 +23,12 @@ class InferenceCalls:
         self._server = server
         self._builder = RequestBuilder(server, options.header_filter())
         self._pool_size = options.grpc_max_response_pool_size
-        self._compressed = options.grpc_infer_response_compression_level != "none"
         self._streams: set[InferStream] = set()
 
     async def model_infer(self, data: bytes, context: Context) -> bytes:
         """One request. A client that cancels, or whose deadline passes, cancels the request."""
         if self.in_flight.stopping:
             raise shutting_down()
-        self._compress(context)
         message = InferMessage(data)
         version = parse_version(message.version_text)
         server = self._server
@@ -54,7 +50,6 @@ class InferenceCalls:
         """A stream of requests, until the client closes its half and has every answer."""
         if self.in_flight.stopping:
             raise shutting_down()
-        self._compress(context)
         stream = InferStream(self._builder, self.in_flight, context, self._pool_size)
         self._streams.add(stream)
         try:
@@ -66,8 +61,3 @@ class InferenceCalls:
         """Close the streams whose clients keep them open without a request in flight."""
         for stream in self._streams:
             stream.end(shutting_down())
-
-    def _compress(self, context: Context) -> None:
-        """Compress the answers. The API of grpc knows no levels here; gzip is what clients in every language accept."""
-        if self._compressed:
-            context.set_compression(grpc.Compression.Gzip)

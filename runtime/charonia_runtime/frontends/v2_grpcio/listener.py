@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
-from charonia_runtime.frontends.v2_grpcio.options import Options
+from charonia_runtime.frontends.v2_grpcio.options import COMPRESSION_LEVELS, Options
 from charonia_runtime.protocols.v2_proto import MAX_MESSAGE_BYTES
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,11 @@ def open_server(options: Options, router: grpc.GenericRpcHandler) -> tuple[Liste
         else:
             port = server.add_insecure_port(address)
     except RuntimeError as error:
+        if options.uses_tls:
+            raise InvalidArgumentError(
+                f"cannot serve TLS on '{address}' with the files of --grpc-server-cert, --grpc-server-key and "
+                "--grpc-root-cert"
+            ) from error
         raise UnavailableError(f"Socket '{address}' already in use ") from error
     _log_keepalive(options)
     return server, f"{host}:{port}"
@@ -51,6 +56,7 @@ def _settings(options: Options) -> list[tuple[str, int]]:
         ("grpc.http2.max_pings_without_data", options.grpc_http2_max_pings_without_data),
         ("grpc.http2.min_ping_interval_without_data_ms", options.grpc_http2_min_recv_ping_interval_without_data),
         ("grpc.http2.max_ping_strikes", options.grpc_http2_max_ping_strikes),
+        ("grpc.default_compression_level", COMPRESSION_LEVELS.index(options.grpc_infer_response_compression_level)),
     ]
     if options.grpc_max_connection_age:
         settings.append(("grpc.max_connection_age_ms", options.grpc_max_connection_age))
@@ -76,8 +82,6 @@ def _check_free(options: Options, address: str) -> None:
         if error.errno == errno.EADDRINUSE:
             raise UnavailableError(f"Socket '{address}' already in use ") from error
         raise UnavailableError(f"cannot listen on '{address}': {error.strerror or error}") from error
-    except OverflowError as error:
-        raise InvalidArgumentError(f"--grpc-port must be between 0 and 65535, got {options.grpc_port}") from error
 
 
 def _credentials(options: Options) -> grpc.ServerCredentials:

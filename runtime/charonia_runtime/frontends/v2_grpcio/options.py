@@ -8,6 +8,7 @@ from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
 
 COMPRESSION_LEVELS = ("none", "low", "medium", "high")
+"""In the order of grpc's own enumeration. Which algorithm a level means depends on what the client accepts."""
 _RESTRICTION_FLAG = "grpc-restricted-protocol"
 _FORWARD_FLAG = "grpc-header-forward-pattern"
 _POOL_FLAG = "grpc-max-response-pool-size"
@@ -36,7 +37,7 @@ class Options:
     grpc_server_key: str = option("", "File with the server's private key, PEM.")
     grpc_root_cert: str = option("", "File with the certificates that clients' ones must descend from, PEM.")
     grpc_infer_response_compression_level: str = option(
-        "none", "Compress the answers of inference calls.", metavar="<none|low|medium|high>"
+        "none", "Compress answers, for clients that accept it.", metavar="<none|low|medium|high>"
     )
     grpc_keepalive_time: int = option(7_200_000, "Time without activity after which a client is pinged (ms).")
     grpc_keepalive_timeout: int = option(20_000, "Time to wait for the answer to a ping (ms).")
@@ -58,6 +59,8 @@ class Options:
     """Delay of every answer that is no inference; no flag, but an environment variable for tests of clients."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.grpc_port <= 65535:
+            raise OptionError("grpc-port", f"--grpc-port must be between 0 and 65535, got {self.grpc_port}")
         if self.grpc_infer_response_compression_level not in COMPRESSION_LEVELS:
             raise OptionError(
                 "grpc-infer-response-compression-level", "invalid argument for --grpc_infer_response_compression_level"

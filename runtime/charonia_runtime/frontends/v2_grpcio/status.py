@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 
 from charonia_runtime.core.errors import ErrorCode, InferenceError, InternalError, UnavailableError
+from charonia_runtime.protocols.v2_proto import text_of
 
 logger = logging.getLogger(__name__)
 
@@ -26,11 +27,32 @@ _STATUSES = {
     ErrorCode.CANCELLED: grpc.StatusCode.CANCELLED,
 }
 
+_TEXT_BYTES_AT_MOST = 7000
+_BYTES_OF_A_CHARACTER_AT_MOST = 12
+
 
 async def abort(context: Context, error: InferenceError) -> NoReturn:
     """End the call with an error's status and text."""
-    await context.abort(_STATUSES[error.code], error.message)
+    await context.abort(_STATUSES[error.code], shortened(text_of(error.message)))
     raise AssertionError  # abort always raises
+
+
+def shortened(text: str) -> str:
+    """
+    The beginning of a text, as much as fits into a status.
+
+    Texts travel percent-encoded in the trailers, of which clients accept 8 KiB; with more of them they would report
+    RESOURCE_EXHAUSTED instead of the error.
+    """
+    if len(text) * _BYTES_OF_A_CHARACTER_AT_MOST <= _TEXT_BYTES_AT_MOST:
+        return text
+    used = 0
+    for index, character in enumerate(text):
+        plain = " " <= character <= "~" and character != "%"
+        used += 1 if plain else 3 * len(character.encode())
+        if used > _TEXT_BYTES_AT_MOST:
+            return text[:index] + "…"
+    return text
 
 
 def guarded(handler: Handler) -> Handler:

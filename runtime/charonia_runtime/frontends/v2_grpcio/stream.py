@@ -6,6 +6,7 @@ models leave as they come. One task reads, the call's own task writes, sinks put
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -25,6 +26,8 @@ from charonia_runtime.protocols.v2_proto_answers import (
     encode_stream_response,
 )
 from charonia_runtime.protocols.v2_proto_infer import InferMessage
+
+logger = logging.getLogger(__name__)
 
 _WAITING_BYTES_AT_MOST = 64 << 20
 """With more than this waiting to be written, no request is read and decoupled models are held back."""
@@ -56,6 +59,8 @@ class InferStream:
         reader = asyncio.create_task(self._read())
         try:
             await self._write()
+        except grpc.aio.InternalError:
+            logger.debug("a stream's client went away while it was written to")
         finally:
             self.closed = True
             reader.cancel()
@@ -109,6 +114,8 @@ class InferStream:
                 while self._waiting_bytes > _WAITING_BYTES_AT_MOST:
                     self._room.clear()
                     await self._room.wait()
+        except grpc.aio.InternalError:
+            logger.debug("a stream's client went away while it was read from")
         except Exception as error:  # noqa: BLE001 the task's outermost boundary
             self.end(unexpected(error))
         finally:

@@ -1,0 +1,448 @@
+"""Single calls over gRPC, with clients that real users have."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import grpc.aio
+import numpy as np
+import pytest
+import pytest_asyncio
+import tritonclient.grpc
+import tritonclient.grpc.aio
+from tritonclient.utils import InferenceServerException
+
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InternalError
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.core.server import IndexEntry
+from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from tests.support.fake_server import FakeServer, answer, echo_config, failure
+from tests.support.grpc_calls import GrpcClient, message
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+"""grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
+
+LOCAL = Options(grpc_address="127.0.0.1", grpc_port=0)
+ECHO = {"model_name": "echo", "inputs": [{"name": "INPUT", "datatype": "FP32", "shape": [2]}]}
+
+
+def echo_request(**fields: Any) -> bytes:
+    return message({**ECHO, "raw_input_contents": ["AACAPwAAAEA="], **fields})
+
+
+class ObservedServer(FakeServer):
+    """Says when a request is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancel_asked = asyncio.Event()
+
+    def cancel(self, request: InferenceRequest) -> None:
+        super().cancel(request)
+        self.cancel_asked.set()
+
+
+@pytest.fixture
+def server() -> ObservedServer:
+    made = ObservedServer()
+    made.add(echo_config())
+    return made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def frontend(server: FakeServer) -> AsyncIterator[Frontend]:
+    made = Frontend(LOCAL, server)
+    await made.start()
+    yield made
+    await made.stop(0)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(frontend: Frontend) -> AsyncIterator[GrpcClient]:
+    async with GrpcClient(frontend.address) as made:
+        yield made
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, str | None]:
+    """The status and text that a call fails with."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details()
+
+
+# --- inference ---
+
+
+async def test_the_asyncio_client_gets_its_tensor_back(frontend: Frontend) -> None:
+    array = np.arange(5, dtype=np.float32)
+    tensor = tritonclient.grpc.aio.InferInput("INPUT", [5], "FP32")
+    tensor.set_data_from_numpy(array)
+    async with tritonclient.grpc.aio.InferenceServerClient(frontend.address) as user:
+        result = await user.infer("echo", [tensor], request_id="7")
+    assert np.array_equal(result.as_numpy("OUTPUT"), array)
+    response = result.get_response()
+    assert (response.model_name, response.model_version, response.id) == ("echo", "1", "7")
+
+
+async def test_the_blocking_client_gets_bytes_back(server: FakeServer, frontend: Frontend) -> None:
+    server.add(echo_config("text", DataType.BYTES))
+    array = np.array([b"", b"text", "naïve ☃".encode()], dtype=object)
+    tensor = tritonclient.grpc.InferInput("INPUT", [3], "BYTES")
+    tensor.set_data_from_numpy(array)
+
+    def ask() -> Any:
+        with tritonclient.grpc.InferenceServerClient(frontend.address) as user:
+            return user.infer("text", [tensor], outputs=[tritonclient.grpc.InferRequestedOutput("OUTPUT")])
+
+    result = await asyncio.to_thread(ask)
+    assert result.as_numpy("OUTPUT").tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(
+    "compression", [grpc.Compression.Gzip, grpc.Compression.Deflate, grpc.Compression.NoCompression]
+)
+async def test_compressed_requests_are_understood(client: GrpcClient, compression: grpc.Compression) -> None:
+    assert await client.raw("ModelInfer", echo_request(), compression=compression)
+
+
+async def test_a_message_above_the_usual_limits(server: FakeServer, client: GrpcClient) -> None:
+    array = np.zeros(5_000_000, dtype=np.float32)
+    request = {"model_name": "echo", "inputs": [{"name": "INPUT", "datatype": "FP32", "shape": [array.size]}]}
+    response = await client.raw("ModelInfer", message(request) + b"\x3a\x80\xda\xc4\x09" + array.tobytes())
+    assert len(response) > array.nbytes
+    assert server.requests[0].inputs["INPUT"].byte_size == array.nbytes
+
+
+async def test_numbers_by_the_megabyte_are_decoded_too(client: GrpcClient) -> None:
+    numbers = np.arange(300_000, dtype=np.float32)
+    tensor = {
+        "name": "INPUT",
+        "datatype": "FP32",
+        "shape": [numbers.size],
+        "contents": {"fp32_contents": numbers.tolist()},
+    }
+    response = await client.raw("ModelInfer", message({"model_name": "echo", "inputs": [tensor]}))
+    assert response.endswith(numbers.tobytes())
+
+
+async def test_outputs_in_shared_memory_and_parameters(server: FakeServer, client: GrpcClient) -> None:
+    def respond(request: InferenceRequest) -> list[InferenceResponse]:
+        region = request.outputs[0].shared_memory
+        assert region is not None
+        return [
+            answer(request, {"OUTPUT": Tensor("OUTPUT", DataType.INT8, (8,), region)}, parameters={"a": 1, "b": 1.5})
+        ]
+
+    server.add(echo_config("shared"), respond)
+    outputs = [{
+        "name": "OUTPUT",
+        "parameters": {"shared_memory_region": {"string_param": "r"}, "shared_memory_byte_size": {"int64_param": 8}},
+    }]  # fmt: skip
+    found = await client.call("ModelInfer", {"model_name": "shared", "outputs": outputs})
+    assert found["raw_output_contents"] == [""]
+    assert found["parameters"] == {"a": {"int64_param": "1"}, "b": {"double_param": 1.5}}
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+async def test_each_error_code_has_its_status(server: FakeServer, client: GrpcClient, code: ErrorCode) -> None:
+    error = ERROR_CLASSES[code]("asked for ☃")
+    server.add(echo_config("fault"), lambda request: [failure(request, error)])
+    found = await refusal(client.raw("ModelInfer", message({"model_name": "fault"})))
+    name = "UNIMPLEMENTED" if code is ErrorCode.UNSUPPORTED else code.name
+    assert found == (grpc.StatusCode[name], "asked for ☃")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "text"),
+    [
+        ({}, "NOT_FOUND", "Request for unknown model: '' is not found"),
+        ({"model_name": "nothing"}, "NOT_FOUND", "Request for unknown model: 'nothing' is not found"),
+        (
+            {"model_name": "nothing", "model_version": "abc"},
+            "INVALID_ARGUMENT",
+            ("failed to get model version from specified version string 'abc' (details: stol), version should be an "
+            "integral value > 0"),
+        ),
+        (
+            {"model_name": "echo", "model_version": "-1"},
+            "INVALID_ARGUMENT",
+            "invalid model version specified '-1' , version should be an integral value > 0",
+        ),
+        ({"model_name": "echo", "model_version": "7"}, "NOT_FOUND", "Request for unknown model: 'echo' version 7 is not found"),
+        (
+            {"model_name": "decoupled", "parameters": {"x": {}}},
+            "UNIMPLEMENTED",
+            "ModelInfer RPC doesn't support models with decoupled transaction policy",
+        ),
+        (ECHO, "INVALID_ARGUMENT", "unable to find data for input tensor 'INPUT' for model 'echo' in request."),
+    ],
+)  # fmt: skip
+async def test_refused_before_the_model(
+    server: FakeServer, client: GrpcClient, request_: dict[str, Any], status: str, text: str
+) -> None:
+    server.add(ModelConfig("decoupled", decoupled=True))
+    assert await refusal(client.raw("ModelInfer", message(request_))) == (grpc.StatusCode[status], text)
+    assert not server.requests
+
+
+async def test_a_model_that_answers_twice(server: FakeServer, client: GrpcClient) -> None:
+    server.add(echo_config("twice"), lambda request: [answer(request, {}), answer(request, {})])
+    found = await refusal(client.raw("ModelInfer", message({"model_name": "twice"})))
+    assert found == (grpc.StatusCode.INTERNAL, "expected a single response, got 2")
+
+
+async def test_defects_of_ours_are_not_told(
+    server: FakeServer, client: GrpcClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.submit_error = ZeroDivisionError("secret")
+    found = await refusal(client.raw("ModelInfer", echo_request()))
+    assert found == (grpc.StatusCode.INTERNAL, "internal error; see the server's log")
+    assert "ZeroDivisionError: secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text", ["line\n" * 3000, "x" * 20_000, "☃" * 5000, "%" * 9000, "\N{LINEAR B SYLLABLE B008 A}" * 2000]
+)
+async def test_the_beginning_of_long_error_texts_arrives(server: FakeServer, client: GrpcClient, text: str) -> None:
+    server.add(echo_config("fault"), lambda request: [failure(request, InternalError(text))])
+    status, details = await refusal(client.raw("ModelInfer", message({"model_name": "fault"})))
+    assert status is grpc.StatusCode.INTERNAL
+    assert details is not None
+    assert len(details) > 500
+    assert text.startswith(details.removesuffix("…"))
+
+
+@pytest.mark.parametrize(
+    "method", ["ModelInfer", "ServerLive", "ModelReady", "RepositoryModelLoad", "/grpc.health.v1.Health/Check"]
+)
+async def test_undecodable_requests(client: GrpcClient, method: str) -> None:
+    undecodable = (grpc.StatusCode.INTERNAL, "Unable to parse request")
+    assert await refusal(client.raw(method, b"\xff\xff\xff\xff")) == undecodable
+    if method != "ServerLive":  # a field that the message lacks may hold anything
+        assert await refusal(client.raw(method, b"\x0a\x02\xff\xff")) == undecodable
+
+
+# --- cancellation ---
+
+
+class Pending:
+    """A model that never answers by itself and says when it has a request."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    def __call__(self, request: InferenceRequest) -> None:
+        self.asked.set()
+
+
+async def test_a_client_that_cancels_cancels_the_request(server: ObservedServer, client: GrpcClient) -> None:
+    pending = Pending()
+    server.add(echo_config("slow"), pending)
+    call = asyncio.create_task(client.raw("ModelInfer", message({"model_name": "slow"})))
+    await pending.asked.wait()
+    call.cancel()
+    await server.cancel_asked.wait()
+    assert server.cancelled == server.requests
+
+
+async def test_a_deadline_cancels_the_request(server: ObservedServer, client: GrpcClient) -> None:
+    server.add(echo_config("slow"), Pending())
+    status, _ = await refusal(client.raw("ModelInfer", message({"model_name": "slow"}), timeout=0.05))
+    assert status is grpc.StatusCode.DEADLINE_EXCEEDED
+    await server.cancel_asked.wait()
+
+
+async def test_answers_to_the_cancelled_are_dropped(server: ObservedServer, client: GrpcClient) -> None:
+    server.add(echo_config("slow"), Pending())
+    await refusal(client.raw("ModelInfer", message({"model_name": "slow"}), timeout=0.05))
+    await server.cancel_asked.wait()
+    server.answer(server.requests[0], [answer(server.requests[0], {})])
+    assert await client.call("ServerLive") == {"live": True}
+
+
+# --- other calls ---
+
+
+async def test_health(server: FakeServer, client: GrpcClient, frontend: Frontend) -> None:
+    check = "/grpc.health.v1.Health/Check"
+    assert await client.call("ServerLive") == {"live": True}
+    assert await client.call("ServerReady") == {"ready": True}
+    assert await client.raw(check, b"") == await client.raw(check, b"\x0a\x03abc") == b"\x08\x01"
+    server.ready = server.live = False
+    assert await client.call("ServerLive") == await client.call("ServerReady") == {}
+    assert await client.raw(check, b"") == b"\x08\x02"
+    async with tritonclient.grpc.aio.InferenceServerClient(frontend.address) as user:
+        assert not await user.is_server_live()
+        assert await user.is_model_ready("echo")
+        assert not await user.is_model_ready("echo", "9")
+        assert not await user.is_model_ready("")
+
+
+async def test_the_health_package_understands_the_answer(client: GrpcClient) -> None:
+    health_pb2 = pytest.importorskip("grpc_health.v1.health_pb2")
+    request = health_pb2.HealthCheckRequest(service="any").SerializeToString()
+    answered = health_pb2.HealthCheckResponse.FromString(await client.raw("/grpc.health.v1.Health/Check", request))
+    assert answered.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize(
+    "path", ["/grpc.health.v1.Health/Watch", "/inference.GRPCInferenceService/Nothing", "/other.Service/Call"]
+)
+async def test_unknown_methods(client: GrpcClient, path: str) -> None:
+    assert await refusal(client.raw(path, b"")) == (grpc.StatusCode.UNIMPLEMENTED, "")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        _ = [data async for data in client.channel.unary_stream(path)(b"")]
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_documents(server: FakeServer, client: GrpcClient) -> None:
+    server.documents["echo"] = {"name": "echo", "max_batch_size": 4}
+    assert (await client.call("ServerMetadata"))["name"] == "triton"
+    assert (await client.call("ModelMetadata", {"name": "echo"}))["inputs"] == [
+        {"name": "INPUT", "datatype": "FP32", "shape": ["-1"]}
+    ]
+    assert (await client.call("ModelConfig", {"name": "echo"})) == {"config": {"name": "echo", "max_batch_size": 4}}
+    assert [entry["name"] for entry in (await client.call("ModelStatistics"))["model_stats"]] == ["echo"]
+    assert await refusal(client.call("ModelStatistics", {"name": "nothing"})) == (
+        grpc.StatusCode.INVALID_ARGUMENT, "requested model 'nothing' is not available",
+    )  # fmt: skip
+    assert await refusal(client.call("ModelReady", {"name": "echo", "version": "abc"})) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        (
+            "failed to get model version from specified version string 'abc' (details: stol), version should be an integral "
+            "value > 0"
+        ),
+    )
+
+
+async def test_repository(server: FakeServer, frontend: Frontend) -> None:
+    server.index = [IndexEntry("echo", 1, "READY"), IndexEntry("other")]
+    async with tritonclient.grpc.aio.InferenceServerClient(frontend.address) as user:
+        index = await user.get_model_repository_index()
+        assert [(model.name, model.version, model.state) for model in index.models] == [
+            ("echo", "1", "READY"),
+            ("other", "", ""),
+        ]
+        await user.load_model("m", config="{}", files={"file:1/model.py": b"\x00"})
+        assert server.loads == [("m", "{}", {"1/model.py": b"\x00"})]
+        await user.unload_model("m", unload_dependents=True)
+        assert server.unloads == [("m", True)]
+        server.load_error = InternalError("failed to load 'm', failed to poll from model repository")
+        with pytest.raises(InferenceServerException, match="failed to poll from model repository"):
+            await user.load_model("m")
+
+
+async def test_a_load_keeps_nobody_waiting(server: FakeServer, client: GrpcClient) -> None:
+    loading, loaded = asyncio.Event(), asyncio.Event()
+
+    async def load_model(name: str, **_: object) -> None:
+        loading.set()
+        await loaded.wait()
+
+    server.load_model = load_model  # type: ignore[method-assign,assignment]
+    call = asyncio.create_task(client.call("RepositoryModelLoad", {"model_name": "m"}))
+    await loading.wait()
+    assert await client.call("ServerReady") == {"ready": True}
+    assert not call.done()
+    loaded.set()
+    assert await call == {}
+
+
+async def test_shared_memory(server: FakeServer, frontend: Frontend, client: GrpcClient) -> None:
+    async with tritonclient.grpc.aio.InferenceServerClient(frontend.address) as user:
+        await user.register_system_shared_memory("r", "/key", 64, offset=8)
+        status = await user.get_system_shared_memory_status()
+        assert status.regions["r"].offset == 8
+        await user.unregister_system_shared_memory("r")
+        assert not (await user.get_system_shared_memory_status()).regions
+        await user.register_cuda_shared_memory("c", b"AAAA", 1, 64)
+        assert (await user.get_cuda_shared_memory_status("c")).regions["c"].device_id == 1
+        assert server.shared_memory.handles["c"]
+        await user.unregister_cuda_shared_memory()
+        assert not server.shared_memory.cuda
+    assert await refusal(client.call("SystemSharedMemoryStatus", {"name": "x"})) == (
+        grpc.StatusCode.NOT_FOUND, "Unable to find system shared memory region: 'x'",
+    )  # fmt: skip
+
+
+async def test_settings(server: FakeServer, client: GrpcClient) -> None:
+    found = await client.call("TraceSetting", {"settings": {"trace_rate": {"value": ["8"]}}, "model_name": "echo"})
+    assert found["settings"]["trace_rate"] == {"value": ["8"]}
+    assert server.settings.trace_changes == [("echo", {"trace_rate": ("8",)})]
+    await client.call("TraceSetting")
+    assert len(server.settings.trace_changes) == 1
+    found = await client.call("LogSettings", {"settings": {"log_info": {"bool_param": False}}})
+    assert found["settings"]["log_info"] == {"bool_param": False}
+    assert await client.call("LogSettings") == found
+    assert server.settings.log_changes == [{"log_info": False}]
+
+
+# --- flags that change calls ---
+
+
+async def served(options: Options, server: FakeServer) -> Frontend:
+    made = Frontend(options, server)
+    await made.start()
+    return made
+
+
+async def test_restricted_calls_ask_for_a_secret(server: FakeServer) -> None:
+    options = replace(LOCAL, grpc_restricted_protocol=("inference,model-repository:Key=secret",))
+    frontend = await served(options, server)
+    refused = (
+        grpc.StatusCode.UNAVAILABLE,
+        "This protocol is restricted, expecting header 'triton-grpc-protocol-Key'",
+    )
+    secret = (("triton-grpc-protocol-key", "secret"),)
+    async with GrpcClient(frontend.address) as client:
+        assert await refusal(client.raw("ModelInfer", echo_request())) == refused
+        assert (
+            await refusal(client.raw("ModelInfer", b"\xff", metadata=(("triton-grpc-protocol-key", "x"),))) == refused
+        )
+        assert await refusal(client.call("RepositoryModelLoad", {"model_name": "m"})) == refused
+        assert await refusal(client.streamed([])) == refused
+        assert not server.requests
+        assert not server.loads
+        assert await client.raw("ModelInfer", echo_request(), metadata=secret)
+        assert len(await client.streamed([echo_request()], metadata=secret)) == 1
+        assert await client.call("ServerLive") == {"live": True}
+    await frontend.stop(0)
+
+
+async def test_metadata_is_forwarded(server: FakeServer) -> None:
+    frontend = await served(replace(LOCAL, grpc_header_forward_pattern="^X-"), server)
+    metadata = (("x-tenant", "a"), ("x-raw-bin", b"\x01\xff"), ("other", "b"))
+    async with GrpcClient(frontend.address) as client:
+        await client.raw(
+            "ModelInfer", echo_request(parameters={"x-tenant": {"string_param": "body"}}), metadata=metadata
+        )
+        await client.streamed([echo_request()], metadata=metadata)
+        expected = {"x-tenant": "a", "x-raw-bin": "\x01\N{REPLACEMENT CHARACTER}"}
+        assert [request.parameters for request in server.requests] == [expected, expected]
+    await frontend.stop(0)
+
+
+async def test_reserved_metadata_is_refused(server: FakeServer) -> None:
+    frontend = await served(replace(LOCAL, grpc_header_forward_pattern=".*"), server)
+    async with GrpcClient(frontend.address) as client:
+        found = await refusal(client.raw("ModelInfer", echo_request(), metadata=(("triton_x", "1"),)))
+        assert found == (
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "Header 'triton_x' is reserved for Triton usage and cannot be forwarded.",
+        )
+    await frontend.stop(0)
+
+
+async def test_answers_can_be_delayed_for_tests_of_clients(server: FakeServer) -> None:
+    frontend = await served(replace(LOCAL, response_delay_seconds=0.2), server)
+    async with GrpcClient(frontend.address) as client:
+        status, _ = await refusal(client.call("ServerLive", timeout=0.05))
+        assert status is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert await client.call("ServerLive") == {"live": True}
+        assert await client.raw("ModelInfer", echo_request(), timeout=0.15)
+    await frontend.stop(0)
