@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import time
 from collections.abc import Sequence
 
@@ -13,6 +14,8 @@ from charonia_runtime.frontends.metrics.machine import CpuProbe, GpuProbe, Probe
 from charonia_runtime.frontends.metrics.models import ModelFamilies
 from charonia_runtime.frontends.metrics.options import Options
 from charonia_runtime.frontends.metrics.summaries import Summaries
+
+logger = logging.getLogger(__name__)
 
 _MODELS_A_TURN = 32
 """Model versions that are rendered before other tasks get the loop: less than a millisecond (26 us each)."""
@@ -60,6 +63,7 @@ class Frontend:
         await asyncio.to_thread(self._sampler.wait, _FIRST_SAMPLE_SECONDS)
         if self._summaries is not None:
             self._summaries.watch(await self._server.statistics())
+        logger.info("Started Metrics Service at %s", self.address)
 
     async def stop(self, timeout_seconds: float) -> None:
         if self._listener is not None:
