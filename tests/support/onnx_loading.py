@@ -8,15 +8,9 @@ import numpy as np
 
 from charonia_runtime.backends import load_backend
 from charonia_runtime.core.backend import ModelFiles
-from charonia_runtime.core.config import (
-    InstanceKind,
-    ModelConfig,
-    Placement,
-)
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import (
-    InferenceError,
-)
+from charonia_runtime.core.errors import InferenceError
 from tests.support.batches import RecordedBatch, a_batch
 from tests.support.configs import a_config
 from tests.support.loaded_models import execute

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from charonia_runtime.core.config import (
-    ModelConfig,
-)
+from charonia_runtime.core.config import ModelConfig
 from tests.support.onnx_loading import Load, Loaded, blank
 
 

@@ -6,15 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from charonia_runtime.core.config import (
-    BatchInput,
-    BatchOutput,
-    ModelConfig,
-)
+from charonia_runtime.core.config import BatchInput, BatchOutput, ModelConfig
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import (
-    InvalidArgumentError,
-)
+from charonia_runtime.core.errors import InvalidArgumentError
 from tests.support.batches import a_batch
 from tests.support.configs import a_tensor
 from tests.support.loaded_models import execute

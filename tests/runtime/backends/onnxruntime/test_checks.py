@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from charonia_runtime.core.config import (
-    ModelConfig,
-)
+from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import (
     InferenceError,

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import (
-    InvalidArgumentError,
-)
+from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.scheduling import DynamicBatching
 from tests.support import onnx_models
 from tests.support.configs import a_tensor

@@ -6,15 +6,11 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+import pytest
 
 from charonia_runtime.core.batch import Batch
-from charonia_runtime.core.config import (
-    InstanceKind,
-    Placement,
-)
-from charonia_runtime.core.errors import (
-    InternalError,
-)
+from charonia_runtime.core.config import InstanceKind, Placement
+from charonia_runtime.core.errors import InternalError
 from tests.support import onnx_models
 from tests.support.batches import a_batch
 from tests.support.configs import a_tensor
@@ -86,7 +82,7 @@ class TestExecution:
             sent = np.ones((1, width), np.float32)
             np.testing.assert_array_equal(loaded.run({"INPUT": sent}).arrays_of(0)["OUTPUT"], sent)
 
-    def test_what_the_library_refuses_is_an_internal_error(self, load: Load) -> None:
+    def test_what_the_library_refuses_is_an_internal_error(self, load: Load, capfd: pytest.CaptureFixture[str]) -> None:
         model = a_model(
             [a_node("Reshape", ["INPUT", "SHAPE"], ["OUTPUT"])],
             [a_value("INPUT", ["n", "m"])],

@@ -6,17 +6,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from charonia_runtime.core.config import (
-    Accelerator,
-    InstanceKind,
-    Optimization,
-    Placement,
-)
-from charonia_runtime.core.errors import (
-    InternalError,
-    InvalidArgumentError,
-    UnavailableError,
-)
+from charonia_runtime.core.config import Accelerator, InstanceKind, Optimization, Placement
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnavailableError
 from tests.support import onnx_models
 from tests.support.onnx_loading import Load, Loaded, blank
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from charonia_runtime.backends.onnxruntime.tensors import string_array
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import (
-    InternalError,
-    InvalidArgumentError,
-    UnsupportedError,
-)
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnsupportedError
 from tests.support import onnx_models
 from tests.support.configs import a_tensor
 from tests.support.onnx_loading import Load, blank, error_of
@@ -62,6 +61,35 @@ class TestStrings:
         error = error_of(batch)
         assert isinstance(error, InternalError)
         assert "not UTF-8" in error.message
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_every_text_passes(elements: list[str]) -> None:
+    sent = np.array([element.encode() for element in elements], object)
+    assert string_array(sent, "INPUT").tolist() == elements
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1).filter(lambda elements: not is_text(elements)))
+def test_other_bytes_pass_as_they_are_or_not_at_all(elements: list[bytes]) -> None:
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    try:
+        passed = string_array(array, "INPUT")
+    except InvalidArgumentError:
+        assert any(b"\0" in element for element in elements)
+    else:
+        # A fixed-width string must end in a NUL byte: onnxruntime reads up to there, whatever the width.
+        assert passed.dtype.kind == "V" or passed.dtype.itemsize > max(map(len, elements))
+        assert [element.item() if passed.dtype.kind == "V" else element for element in passed] == elements
+
+
+def is_text(elements: list[bytes]) -> bool:
+    try:
+        for element in elements:
+            element.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class TestBfloat16:
