@@ -161,7 +161,7 @@ def _batch_output(entry: Document) -> BatchOutput:
 def _histogram_buckets(entry: Document) -> dict[str, tuple[float, ...]]:
     """Buckets by metric family; entries that lack either are `core.validation`'s to refuse."""
     return {
-        control["metric_identifier"]["family"]: tuple(control["histogram_options"]["buckets"])
+        control["metric_identifier"]["family"]: tuple(map(float, control["histogram_options"]["buckets"]))
         for control in entry.get("metric_control", ())
         if "metric_identifier" in control and "histogram_options" in control
     }

@@ -25,11 +25,12 @@ from charonia_runtime.protocols.model_config_document import Document
 from charonia_runtime.protocols.model_config_words import datatype_of, word
 
 _CHOICES = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
-_FALSE_TRUE = {
-    "int32_false_true": DataType.INT32,
-    "fp32_false_true": DataType.FP32,
-    "bool_false_true": DataType.BOOL,
+_FALSE_TRUE: Mapping[str, tuple[DataType, type[float]]] = {
+    "int32_false_true": (DataType.INT32, int),
+    "fp32_false_true": (DataType.FP32, float),
+    "bool_false_true": (DataType.BOOL, bool),
 }
+"""Member → the type of the tensor's elements, and of the values; infinite ones are written as words."""
 
 
 # --- reading ---
@@ -99,9 +100,9 @@ def _strategy(entry: Document) -> DirectStrategy | OldestStrategy:
 
 def _control(name: str, entry: Document) -> SequenceControl:
     kind = word(ControlKind, entry["kind"], "control.kind")
-    for member, datatype in _FALSE_TRUE.items():
+    for member, (datatype, number) in _FALSE_TRUE.items():
         if entry[member]:
-            return SequenceControl(name, kind, datatype, tuple(entry[member]))
+            return SequenceControl(name, kind, datatype, tuple(map(number, entry[member])))
     return SequenceControl(name, kind, datatype_of(entry["data_type"]))
 
 
@@ -209,7 +210,7 @@ def _sequence_entry(batching: SequenceBatching, before: Document) -> Document:
 def _control_entry(control: SequenceControl) -> Document:
     if not control.false_true:
         return {"kind": control.kind.value, "data_type": control.datatype.config_name}
-    member = next(name for name, datatype in _FALSE_TRUE.items() if datatype is control.datatype)
+    member = next(name for name, (datatype, _) in _FALSE_TRUE.items() if datatype is control.datatype)
     return {"kind": control.kind.value, member: control.false_true}
 
 

@@ -1,6 +1,7 @@
 """Whatever can be written in a configuration comes out of it again."""
 
 import json
+from math import isfinite
 from typing import Any
 
 from google.protobuf import text_format
@@ -12,6 +13,11 @@ from tritonclient.grpc import model_config_pb2
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.protocols.model_config import complete, parse_json, parse_text, to_message
 
+
+def as_json_number(value: float) -> float | str:
+    return value + 0.0 if isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
+
+
 TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
 SCALARS: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_STRING: TEXT,
@@ -20,8 +26,8 @@ SCALARS: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_UINT32: st.integers(0, 2**32 - 1),
     FieldDescriptor.TYPE_INT64: st.integers(-(2**63), 2**63 - 1),
     FieldDescriptor.TYPE_UINT64: st.integers(0, 2**64 - 1),
-    FieldDescriptor.TYPE_FLOAT: st.floats(width=32, allow_nan=False),
-    FieldDescriptor.TYPE_DOUBLE: st.floats(allow_nan=False),
+    FieldDescriptor.TYPE_FLOAT: st.floats(width=32, allow_nan=False).map(as_json_number),
+    FieldDescriptor.TYPE_DOUBLE: st.floats(allow_nan=False).map(as_json_number),
 }
 
 
