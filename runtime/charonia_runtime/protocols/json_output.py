@@ -69,7 +69,7 @@ def render_floats(array: npt.NDArray[Any]) -> bytes:
     text = orjson.dumps(wide, option=orjson.OPT_SERIALIZE_NUMPY)
     if b"e" in text:
         text = _respell(text)
-    if b"null" in text:
+    if b"n" in text:  # of null: one letter is found at once, a word in milliseconds
         special = iter([_spell_special(value) for value in wide[~np.isfinite(wide)].tolist()])
         text = re.sub(rb"null", lambda _: next(special), text)
     return text
@@ -98,6 +98,8 @@ def _respell(text: bytes) -> bytes:
         start = max(text.rfind(b",", done, match.start()), text.rfind(b"[", done, match.start()), done - 1) + 1
         pieces += (text[done:start], _respell_number(text[start : match.start()], int(match[0][1:])))
         done = match.end()
+    if not pieces:
+        return text
     pieces.append(text[done:])
     return b"".join(pieces)
 

@@ -24,34 +24,34 @@ _WITHOUT_JSON = frozenset({DataType.FP16, DataType.BF16})
 class _Elements:
     """What JSON a data type accepts, and how its elements are gathered before they are narrowed to it."""
 
+    typecode: str
     types: frozenset[type]
     accepts: Callable[[Any], bool]
-    typecode: str
     refusal: str
 
 
 _BOOLEANS = _Elements(
-    frozenset({bool}), lambda value: type(value) is bool, "b", "attempt to access JSON non-boolean as boolean"
+    "b", frozenset({bool}), lambda value: type(value) is bool, "attempt to access JSON non-boolean as boolean"
 )
 _UNSIGNED = _Elements(
+    "Q",
     frozenset({int}),
     lambda value: type(value) is int and 0 <= value <= _MAXIMUM_UINT64,
-    "Q",
     "attempt to access JSON non-unsigned-integer as unsigned-integer",
 )
 _SIGNED = _Elements(
+    "q",
     frozenset({int}),
     lambda value: type(value) is int and value <= _MAXIMUM_INT64,
-    "q",
     "attempt to access JSON non-signed-integer as signed-integer",
 )
 _SINGLES = _Elements(
+    "f",
     frozenset({int, float}),
     lambda value: type(value) in {int, float},
-    "f",
     "attempt to access JSON non-number as double",
 )
-_DOUBLES = _Elements(_SINGLES.types, _SINGLES.accepts, "d", _SINGLES.refusal)
+_DOUBLES = _Elements("d", _SINGLES.types, _SINGLES.accepts, _SINGLES.refusal)
 _ELEMENTS = {
     DataType.BOOL: _BOOLEANS,
     DataType.UINT8: _UNSIGNED, DataType.UINT16: _UNSIGNED, DataType.UINT32: _UNSIGNED, DataType.UINT64: _UNSIGNED,
@@ -78,7 +78,7 @@ def decode_data(name: str, datatype: DataType, shape: tuple[int, ...], data: Any
     try:
         given = as_array(data)
         if count and datatype is not DataType.BYTES:
-            return _decode_numbers(datatype, _flat(given), count)
+            return _decode_numbers(datatype, given, count)
     except InferenceError as error:
         raise error.with_prefix("Unable to parse 'data': ") from None
     return _decode_texts(_flat(given)) if count else memoryview(b"")
@@ -139,14 +139,13 @@ def _flat(data: list[Any]) -> list[Any]:
     return data
 
 
-def _decode_numbers(datatype: DataType, values: list[Any], count: int) -> memoryview:
+def _decode_numbers(datatype: DataType, data: list[Any], count: int) -> memoryview:
     elements = _ELEMENTS[datatype]
-    gathered: array[Any] | None = None
-    if set(map(type, values)) <= elements.types:
-        try:
-            gathered = array(elements.typecode, values)
-        except OverflowError:
-            gathered = None
+    values = data
+    gathered = _gather(elements, values)
+    if gathered is None:
+        values = _flat(data)
+        gathered = _gather(elements, values)
     if gathered is None:
         first_refused = next(index for index, value in enumerate(values) if not elements.accepts(value))
         if first_refused < count:
@@ -156,6 +155,16 @@ def _decode_numbers(datatype: DataType, values: list[Any], count: int) -> memory
     if gathered.itemsize == datatype.item_size:
         return memoryview(gathered).cast("B").toreadonly()
     return bytes_of(np.frombuffer(gathered, dtype=gathered.typecode).astype(datatype.numpy_dtype)).toreadonly()
+
+
+def _gather(elements: _Elements, values: list[Any]) -> "array[Any] | None":
+    """All values as one array; None when one of them is not acceptable."""
+    if not set(map(type, values)) <= elements.types:
+        return None
+    try:
+        return array(elements.typecode, values)
+    except OverflowError:
+        return None
 
 
 def _decode_texts(values: list[Any]) -> memoryview:

@@ -252,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _refuse(self, error: InferenceError) -> None:
-        """Answer a request that is not read to its end, and take what still comes of it: a reset would lose the answer."""
+        """Answer a request that is not read to its end, and take what still comes of it: a reset loses answers."""
         if self._request is not None or self._transport is None:
             self._stop_reading()
             return
