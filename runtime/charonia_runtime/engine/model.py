@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 
 from charonia_runtime.core.backend import Backend, ModelFiles
-from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.config import ModelConfig, Placement
 from charonia_runtime.core.instances import placements, resolve_instance_groups
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import DynamicBatching
@@ -21,10 +21,6 @@ from charonia_runtime.engine.warmup import run_warmup
 from charonia_runtime.protocols.model_config import complete
 
 logger = logging.getLogger(__name__)
-
-_Like = tuple[InstanceKind, int, tuple[str, ...]]
-"""What makes two instances interchangeable."""
-
 
 class Model:
     """
@@ -148,7 +144,7 @@ class Model:
             await asyncio.shield(asyncio.gather(*(runner.close() for runner in added)))
             raise
         self._runners += added
-        self._flow.add(added)
+        self._flow.add([runner for runner in added if not runner.placement.passive])
 
     async def _add_instance(self, placement: Placement, added: list[Runner]) -> None:
         loaded = self._loaded
@@ -202,5 +198,6 @@ def _make_order(config: ModelConfig) -> ResponseOrder | None:
     return ResponseOrder() if isinstance(scheduling, DynamicBatching) and scheduling.preserve_ordering else None
 
 
-def _like(placement: Placement) -> _Like:
-    return placement.kind, placement.device_id, placement.profiles
+def _like(placement: Placement) -> Placement:
+    """Equal for instances that are interchangeable: whatever their names, their groups say the same."""
+    return replace(placement, name="")

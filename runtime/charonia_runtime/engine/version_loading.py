@@ -8,7 +8,12 @@ from charonia_runtime.core.backend import Backend, Instance, LoopInstance, Model
 from charonia_runtime.core.config import ModelConfig, Placement
 from charonia_runtime.core.errors import InferenceError, InternalError
 from charonia_runtime.core.instances import placements, resolve_instance_groups
-from charonia_runtime.core.validation import validate_tensors
+from charonia_runtime.core.validation import (
+    refuse_unsupported,
+    validate_optional_inputs,
+    validate_states,
+    validate_tensors,
+)
 from charonia_runtime.engine.answers import AnswerFinisher, read_labels
 from charonia_runtime.engine.schedulers.base import Scheduler, make_scheduler
 from charonia_runtime.engine.warmup import Warmup, read_warmups
@@ -53,8 +58,11 @@ def _load(backend: Backend, files: ModelFiles, config: ModelConfig, *, auto_comp
     if auto_complete:
         config = backend.auto_complete(config)
     config = complete(config)
+    refuse_unsupported(config)
     validate_tensors(config)
+    validate_optional_inputs(config, backend.traits)
     config = complete(resolve_instance_groups(config, backend.traits, files.gpus))
+    validate_states(config)
     scheduler = make_scheduler(config)
     finisher = AnswerFinisher(config, read_labels(files.directory, config))
     warmups = read_warmups(config, files.directory)

@@ -1,0 +1,34 @@
+"""The default scheduler: scheduling §3."""
+
+from charonia_runtime.engine.schedulers.direct import DirectScheduler
+from tests.support.requests import a_request
+
+
+def test_one_at_a_time_in_order():
+    scheduler = DirectScheduler()
+    requests = [a_request(batch_size=size) for size in (1, 8, 2)]
+    for request in requests:
+        scheduler.enqueue(request)
+    assert [scheduler.next_batch(0, slot) for slot in range(4)] == [[request] for request in requests] + [[]]
+
+
+def test_cancelled_and_drained_requests_are_gone():
+    scheduler = DirectScheduler()
+    requests = [a_request() for _ in range(3)]
+    for request in requests:
+        scheduler.enqueue(request)
+    assert scheduler.cancel(requests[1])
+    assert not scheduler.cancel(requests[1])
+    assert scheduler.next_batch(0, 0) == [requests[0]]
+    assert not scheduler.cancel(requests[0])
+    assert scheduler.drain() == [requests[2]]
+    assert len(scheduler) == 0
+    assert scheduler.next_batch(0, 0) == []
+
+
+def test_nothing_waits_for_time():
+    scheduler = DirectScheduler()
+    scheduler.enqueue(a_request(timeout_us=1))
+    assert not scheduler.expires
+    assert scheduler.expire(10**18) == []
+    assert scheduler.wake_at(idle=True) is None
