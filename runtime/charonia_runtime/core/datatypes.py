@@ -60,11 +60,16 @@ class DataType(Enum):
 
     @classmethod
     def from_numpy(cls, dtype: npt.DTypeLike) -> "DataType":
-        """The type of numpy arrays of `dtype`; strings and objects are BYTES, anything without a name is INVALID."""
+        """
+        The type of numpy arrays of `dtype`, in either byte order.
+
+        Strings and objects are BYTES, anything without a name is INVALID.
+        """
         found = np.dtype(dtype)
         if found.kind in "OSU":
             return cls.BYTES
-        return _BY_NUMPY_DTYPE.get(found, cls.INVALID)
+        named = _BY_NUMPY_DTYPE.get(found)
+        return _BY_NUMPY_DTYPE.get(found.newbyteorder("<"), cls.INVALID) if named is None else named
 
 
 _BY_WIRE_NAME = {member.wire_name: member for member in DataType if member is not DataType.INVALID}

@@ -50,12 +50,19 @@ class Tensor:
         """
         The elements as an array of `shape`, without a copy but for BYTES.
 
-        Raises InvalidArgumentError when BYTES data is cut short. The array is read-only where the buffer is.
+        Raises InvalidArgumentError when BYTES data is cut short or holds another number of elements. The array is
+        read-only where the buffer is.
         """
         buffer = self.buffer
         if self.datatype is DataType.BYTES:
-            array = np.empty(prod(self.shape), dtype=object)
-            array[:] = unpack_bytes(buffer, self.name)
+            elements = unpack_bytes(buffer, self.name)
+            count = prod(self.shape)
+            if len(elements) != count:
+                raise InvalidArgumentError(
+                    f"expected {count} string elements for inference input '{self.name}', got {len(elements)}"
+                )
+            array = np.empty(count, dtype=object)
+            array[:] = elements
             return array.reshape(self.shape)
         return np.frombuffer(buffer, dtype=self.datatype.numpy_dtype).reshape(self.shape)
 
@@ -77,18 +84,24 @@ class Tensor:
 
 
 def bytes_of(array: npt.NDArray[Any]) -> memoryview:
-    """The bytes of a numeric array, without a copy when it is contiguous."""
+    """The bytes of a numeric array in the wire's order, without a copy when it lies so already."""
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("<"))
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def pack_bytes(elements: Iterable[bytes | str]) -> memoryview:
-    """BYTES elements in wire encoding; strings are encoded as UTF-8."""
+def pack_bytes(elements: Iterable[Any]) -> memoryview:
+    """BYTES elements in wire encoding; what is not bytes becomes its text in UTF-8, as Triton's clients do it."""
     pieces: list[bytes] = []
     for element in elements:
-        raw = element.encode() if isinstance(element, str) else bytes(element)
+        raw = element if isinstance(element, bytes) else _raw(element)
         pieces.append(_LENGTH.pack(len(raw)))
         pieces.append(raw)
     return memoryview(b"".join(pieces))
+
+
+def _raw(element: Any) -> bytes:
+    return bytes(element) if isinstance(element, bytearray | memoryview) else str(element).encode()
 
 
 def unpack_bytes(buffer: memoryview, name: str) -> list[bytes]:

@@ -27,16 +27,21 @@ def refuse_unsupported(config: ModelConfig) -> None:
             f"'parameters[\"{_BATCHING_LIBRARY}\"]' of model '{config.name}' names the library "
             f"'{config.parameters[_BATCHING_LIBRARY]}': custom batching libraries are not supported"
         )
-    for member, specs in (("input", config.inputs), ("output", config.outputs)):
-        for index, spec in enumerate(specs):
-            if spec.is_non_linear_format or spec.is_shape_tensor:
-                flag = "is_shape_tensor" if spec.is_shape_tensor else "is_non_linear_format_io"
-                raise UnsupportedError(
-                    f"'{member}[{index}].{flag}' of model '{config.name}' is true: only TensorRT has such tensors"
-                )
+    if config.platform == "tensorrt_plan":  # other platforms must not have these at all: `validate_tensors`
+        _refuse_tensorrt_tensors(config)
     for tag in config.metric_tags:
         if not _LABEL_NAME.fullmatch(tag):
             raise InvalidArgumentError(
                 f"'metric_tags[\"{tag}\"]' of model '{config.name}' is no label for metrics: only letters, digits and "
                 "underscores are accepted"
             )
+
+
+def _refuse_tensorrt_tensors(config: ModelConfig) -> None:
+    for member, specs in (("input", config.inputs), ("output", config.outputs)):
+        for index, spec in enumerate(specs):
+            if spec.is_non_linear_format or spec.is_shape_tensor:
+                flag = "is_shape_tensor" if spec.is_shape_tensor else "is_non_linear_format_io"
+                raise UnsupportedError(
+                    f"'{member}[{index}].{flag}' of model '{config.name}' is true: TensorRT's tensors are not supported"
+                )

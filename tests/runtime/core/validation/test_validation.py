@@ -24,6 +24,7 @@ from tests.support.configs import a_config, a_tensor
 from tests.support.printed_configs import PRINTED_BY_TRITON
 
 POLL_TIME = (*poll_time_mistakes.TOLD_BY_TRITON, *poll_time_mistakes.TOLD_BY_NEWER_TRITON)
+TENSORRT = {"backend": "tensorrt", "platform": "tensorrt_plan"}
 LOAD_TIME = (*load_time_mistakes.TOLD_BY_TRITON, *load_time_mistakes.TOLD_BY_NEWER_TRITON)
 
 
@@ -107,8 +108,8 @@ def test_growable_states_need_gpu_instances() -> None:
     [
         ({"repository_agents": (RepositoryAgent("sum", {}),)}, "model_repository_agents.agents[0]"),
         ({"parameters": {"TRITON_BATCH_STRATEGY_PATH": "x.so"}}, 'parameters["TRITON_BATCH_STRATEGY_PATH"]'),
-        ({"inputs": (a_tensor("A"), a_tensor("B", is_shape_tensor=True))}, "input[1].is_shape_tensor"),
-        ({"outputs": (a_tensor("A", is_non_linear_format=True),)}, "output[0].is_non_linear_format_io"),
+        (TENSORRT | {"inputs": (a_tensor("A"), a_tensor("B", is_shape_tensor=True))}, "input[1].is_shape_tensor"),
+        (TENSORRT | {"outputs": (a_tensor("A", is_non_linear_format=True),)}, "output[0].is_non_linear_format_io"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_its_path(changes: dict[str, object], field: str) -> None:
