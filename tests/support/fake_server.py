@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import (
@@ -200,6 +201,7 @@ class FakeServer:
         self.models: dict[str, dict[int, FakeModel]] = {}
         self.requests: list[InferenceRequest] = []
         self.cancelled: list[InferenceRequest] = []
+        self.cancel_arrived = asyncio.Event()
         self.loads: list[tuple[str, str | None, Mapping[str, bytes] | None]] = []
         self.unloads: list[tuple[str, bool]] = []
         self.live = True
@@ -252,6 +254,7 @@ class FakeServer:
     def cancel(self, request: InferenceRequest) -> None:
         request.cancelled = True
         self.cancelled.append(request)
+        self.cancel_arrived.set()
 
     # --- health and documents ---
 
