@@ -16,6 +16,7 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.compatibility import without_effect
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.frontend import Frontend
+from charonia_runtime.devices import visible_gpus
 from charonia_runtime.engine.engine import EXTENSIONS, Engine
 from charonia_runtime.engine.model import Model
 from charonia_runtime.engine.settings import SettingsStore
@@ -69,6 +70,7 @@ class _Server:
             ),
             shared_memory=shared_memory,
             settings=partial(SettingsStore, log, options.trace.start),
+            gpus=visible_gpus(os.environ),
         )
         self._frontends: list[Frontend] = []
 
