@@ -25,8 +25,8 @@ class RecordingSink:
         self._waiting: asyncio.Future[None] | None = None
 
     def send(self, response: InferenceResponse) -> None:
-        assert not self.ended, "a response after the final one"
         self.responses.append(response)
+        assert not self.ended, "a response after the final one"
         self.ended = response.final
         if self.ended and self._waiting is not None:
             self._waiting.set_result(None)
