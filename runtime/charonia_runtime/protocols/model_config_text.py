@@ -11,8 +11,8 @@ from charonia_runtime.protocols.model_config_document import Document, sparse_do
 
 _MINUS_WITH_SPACES = re.compile(
     r"""
-      (?P<kept> " (?: \\. | [^"\\\n] )* "     # strings and comments are left alone
-              | ' (?: \\. | [^'\\\n] )* '
+      (?P<kept> " (?: \\. | [^"\\\n] )* "?    # strings, even unfinished ones, and comments are left alone
+              | ' (?: \\. | [^'\\\n] )* '?
               | \# [^\n]* )
     | - (?P<space> \s+ ) (?= [0-9.in] )
     """,

@@ -98,3 +98,10 @@ def test_maps_keep_the_order_of_the_file() -> None:
     text = b'parameters{key:"z" value{string_value:"1"}} parameters{key:"a"} parameters{key:"m"}'
     config = complete(parse_text(text, "x"))
     assert list(config.parameters) == list(config.document["parameters"]) == ["z", "a", "m"]
+
+
+@pytest.mark.parametrize("text", ['name:"' + '\\"' * 300_000, "- " * 300_000, "name:" + "'\"" * 300_000])
+def test_hostile_text_is_read_in_linear_time(text: str) -> None:
+    """A client may send a file of any size; were the time quadratic, this test would run into its limit."""
+    with pytest.raises(InvalidArgumentError):
+        parse_text(text.encode(), "x")
