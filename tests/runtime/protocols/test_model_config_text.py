@@ -100,7 +100,7 @@ def test_maps_keep_the_order_of_the_file() -> None:
     assert list(config.parameters) == list(config.document["parameters"]) == ["z", "a", "m"]
 
 
-@pytest.mark.parametrize("text", ['name:"' + '\\"' * 300_000, "- " * 300_000, "name:" + "'\"" * 300_000])
+@pytest.mark.parametrize("text", ['name:"' + '\\"' * 300_000, "- " * 300_000, 'name:"' + "'" * 300_000])
 def test_hostile_text_is_read_in_linear_time(text: str) -> None:
     """A client may send a file of any size; were the time quadratic, this test would run into its limit."""
     with pytest.raises(InvalidArgumentError):
