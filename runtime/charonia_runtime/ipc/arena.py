@@ -120,7 +120,7 @@ class Arena:
         numbers: Iterator[int],
         growth_bytes: int,
         announce: Callable[[int, int, int], None],
-        retract: Callable[[int], None],
+        retract: Callable[[int], object],
     ) -> None:
         self._name = name
         self._segments = segments

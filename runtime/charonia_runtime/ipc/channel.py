@@ -40,7 +40,9 @@ class _Receiver:
         """Read once and cut frames. Raises ChannelClosedError at the end of file, BlockingIOError when none is due."""
         try:
             size, ancillary, _, _ = self._socket.recvmsg_into([self._reader.space()], _ANCILLARY_BYTES)
-        except ConnectionError:
+        except (BlockingIOError, TimeoutError):
+            raise
+        except OSError:
             raise ChannelClosedError from None
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -76,13 +78,14 @@ class BlockingChannel:
         self._frames: Iterator[Frame] = iter(())
         self._sending = RLock()  # a frame that is collected while its thread sends may send, too
 
-    def send(self, frame: bytes) -> None:
-        """Raises ChannelClosedError."""
+    def send(self, frame: bytes) -> bool:
+        """Send a frame. Raises ChannelClosedError when the peer is gone."""
         try:
             with self._sending:
                 self.socket.sendall(frame)
         except OSError:
             raise ChannelClosedError from None
+        return True
 
     def send_segment(self, number: int, descriptor: int, size: int) -> None:
         frame = _segment_frame(number, size)
@@ -137,21 +140,22 @@ class LoopChannel:
         loop.add_reader(self._socket, self._readable)
         loop.call_soon(self._deliver)
 
-    def send(self, frame: bytes) -> None:
-        """Send a frame, or nothing when the channel is closed."""
+    def send(self, frame: bytes) -> bool:
+        """Send a frame. False when the peer is known to be gone: it will never see any of it."""
         if self._waiting:
             self._waiting.append((memoryview(frame), -1))
-            return
+            return True
         if not self._open:
-            return
+            return False
         try:
             sent = self._socket.send(frame)
         except BlockingIOError:
             sent = 0
         except OSError:
-            return  # the reader finds the end of file
+            return False
         if sent < len(frame):
             self._wait(memoryview(frame)[sent:], -1)
+        return True
 
     def send_segment(self, number: int, descriptor: int, size: int) -> None:
         """Announce a segment. The descriptor stays the caller's."""
@@ -182,7 +186,7 @@ class LoopChannel:
             self._frames = self._receiver.receive()
         except BlockingIOError:
             return
-        except (ChannelClosedError, OSError):
+        except ChannelClosedError:
             self._end()
             return
         self._deliver()

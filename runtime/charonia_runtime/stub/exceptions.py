@@ -46,8 +46,8 @@ class TritonError:
         if not isinstance(message, str) or not isinstance(code, type(TritonError.INTERNAL)):
             raise refuse(
                 "c_python_backend_utils.TritonError(message: str, code: "
-                "c_python_backend_utils.TritonError.__ErrorCode = TritonError.INTERNAL)",
-                message, code,
+                "c_python_backend_utils.TritonError.__ErrorCode = <__ErrorCode.INTERNAL: 1>)",
+                message, *([] if code is TritonError.INTERNAL else [code]),
             )  # fmt: skip
         self._message = message
         self._code = code
@@ -75,9 +75,11 @@ def from_core(message: str, code: ErrorCode) -> TritonError:
     )
 
 
-def refuse(signature: str, *arguments: object) -> TypeError:
+def refuse(signature: str, *arguments: object, **named: object) -> TypeError:
     """The TypeError of a constructor that was called with the wrong arguments."""
     shown = ", ".join(map(repr, arguments))
+    if named:
+        shown += ("; " if shown else "") + "kwargs: " + ", ".join(f"{name}={value!r}" for name, value in named.items())
     return TypeError(
         "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
         f"    1. {signature}\n\nInvoked with: {shown}"

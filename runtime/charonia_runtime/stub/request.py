@@ -78,11 +78,12 @@ class InferenceRequest:
         parameters: Mapping[str, ParameterValue] | None = None,
     ) -> None:
         if inputs is None or requested_output_names is None or not isinstance(model_name, str):
-            raise refuse(_SIGNATURE, request_id, correlation_id, inputs, requested_output_names, model_name)
+            given = {"model_name": model_name, "inputs": inputs, "requested_output_names": requested_output_names}
+            raise refuse(_SIGNATURE, **{name: value for name, value in given.items() if value is not None})
         if not all(isinstance(number, int) for number in (model_version, flags, timeout)):
-            raise refuse(_SIGNATURE, model_name, model_version, flags, timeout)
+            raise refuse(_SIGNATURE, model_name=model_name, model_version=model_version, flags=flags, timeout=timeout)
         if preferred_memory is not None and not isinstance(preferred_memory, PreferredMemory):
-            raise refuse(_SIGNATURE, model_name, preferred_memory)
+            raise refuse(_SIGNATURE, model_name=model_name, preferred_memory=preferred_memory)
         if not isinstance(correlation_id, int | str):
             raise TritonModelException("Correlation ID must be integer or string")
         self._inputs = list(inputs)
@@ -91,9 +92,9 @@ class InferenceRequest:
         if any(tensor is None for tensor in self._inputs):
             raise TritonModelException(f"Input tensor {where}")
         if not all(isinstance(tensor, Tensor) for tensor in self._inputs):
-            raise refuse(_SIGNATURE, request_id, correlation_id, self._inputs)
+            raise refuse(_SIGNATURE, model_name=model_name, inputs=self._inputs)
         if not all(isinstance(name, str) for name in names):
-            raise refuse(_SIGNATURE, request_id, correlation_id, self._inputs, names)
+            raise refuse(_SIGNATURE, model_name=model_name, requested_output_names=names)
         if not all(names):
             raise TritonModelException(f"Requested output name {where}")
         rest = {"parameters": check_parameters(parameters)} if parameters is not None else {}
@@ -156,8 +157,6 @@ class InferenceRequest:
         return InferenceResponseSender(self._exchange)
 
     def set_release_flags(self, flags: int) -> None:
-        if flags not in {RELEASE_ALL, RELEASE_RESCHEDULE}:
-            raise TritonModelException(f"Unable to set release flags. Unsupported flag provided: {flags}")
         self._release_flags = flags
 
     def release_flags(self) -> int:

@@ -33,13 +33,13 @@ class InferenceResponse:
         parameters: Mapping[str, ParameterValue] | None = None,
     ) -> None:
         if error is not None and not isinstance(error, TritonError):
-            raise refuse(_SIGNATURE, output_tensors, error)
+            raise refuse(_SIGNATURE, output_tensors, *([] if error is None else [error]))
         outputs = list(output_tensors) if error is None else []
         for tensor in outputs:
             if tensor is None:
                 raise TritonModelException("Output tensor for inference response should not be empty.")
             if not isinstance(tensor, Tensor):
-                raise refuse(_SIGNATURE, output_tensors, error)
+                raise refuse(_SIGNATURE, output_tensors, *([] if error is None else [error]))
         self._outputs = outputs
         self._error = error
         self._parameters = check_parameters(parameters) if parameters else {}

@@ -12,7 +12,7 @@ from charonia_runtime.core.tensor import pack_bytes
 from charonia_runtime.stub import dlpack
 from charonia_runtime.stub.exceptions import TritonModelException, refuse
 
-_SIGNATURE = "c_python_backend_utils.Tensor(name: str, array: numpy.ndarray)"
+_SIGNATURE = "c_python_backend_utils.Tensor(arg0: str, arg1: numpy.ndarray)"
 
 
 class Tensor:

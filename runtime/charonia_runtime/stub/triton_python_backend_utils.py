@@ -35,6 +35,12 @@ __all__ = [
     "using_decoupled_model_transaction_policy",
 ]  # fmt: skip
 
+for _class in (
+    InferenceRequest, InferenceResponse, InferenceResponseSender, InferenceTrace, Logger, LogLevel, Metric,
+    MetricFamily, PreferredMemory, ResponseIterator, Tensor, TritonError, TritonModelException,
+):  # fmt: skip
+    _class.__module__ = "c_python_backend_utils"  # what Triton's texts call them
+
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
 

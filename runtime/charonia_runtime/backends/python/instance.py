@@ -193,8 +193,12 @@ class PythonInstance:
         if running.batch.complete:
             self._running.finish(running)  # nothing of it could be sent, or the child died meanwhile
             return
-        self._stub.send(running.frame())
-        running.batch.mark_inputs_ready()
+        if self._stub.send(running.frame()):
+            running.batch.mark_inputs_ready()
+            return
+        self._running.forget(running)  # it died while it was idle: this batch has done nothing yet
+        self._waiting.append((running.batch, running.done))
+        self._lost()
 
     def _received(self, frame: Frame) -> None:
         match frame.kind:

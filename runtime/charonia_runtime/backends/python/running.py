@@ -76,10 +76,10 @@ class RunningBatches:
         number = self._next = (self._next + 1) % _NUMBERS
         packer = Packer(self._stub.arena, self._stub.layouts)
         running = RunningBatch(batch, done, number, packer)
-        for index, request in enumerate(batch.requests):
+        for index in batch.unanswered:
             mark = packer.mark()
             try:
-                pack_request(packer, _record(request), self._input_shapes)
+                pack_request(packer, _record(batch.requests[index]), self._input_shapes)
             except InternalError as error:
                 packer.undo_to(mark)
                 batch.respond_error(index, error.with_prefix(self._prefix))
@@ -95,6 +95,10 @@ class RunningBatches:
             running.done()
         if running.batch.complete and self._batches.pop(running.number, None) is not None:
             self._free(running)
+
+    def forget(self, running: RunningBatch) -> None:
+        """The child will never see the batch."""
+        self._batches.pop(running.number, None)
 
     def fail(self, error: InferenceError) -> list[Callable[[], None]]:
         """The child is gone: answer everything with `error`. Gives back who waits for the instance to be free."""

@@ -74,7 +74,7 @@ class StubProcess:
             numbers=count(2, 2),
             growth_bytes=settings.growth_bytes,
             announce=self._announce,
-            retract=lambda number: self.send(encode_frame(FrameKind.SEGMENT_GONE, number=number)),
+            retract=self._retract,
         )
         self._await_start(settings.timeout_seconds)
 
@@ -86,10 +86,12 @@ class StubProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, frame: bytes) -> None:
-        """Send, or nothing when the child is gone: who waits for it hears of that elsewhere."""
-        with suppress(ChannelClosedError):
-            self._channel.send(frame)
+    def send(self, frame: bytes) -> bool:
+        """Send a frame. False when the child is known to be gone: it will never see any of it."""
+        try:
+            return self._channel.send(frame)
+        except ChannelClosedError:
+            return False
 
     def ask(
         self,
@@ -158,6 +160,9 @@ class StubProcess:
     def _announce(self, number: int, descriptor: int, size: int) -> None:
         with suppress(ChannelClosedError):
             self._channel.send_segment(number, descriptor, size)
+
+    def _retract(self, number: int) -> None:
+        self.send(encode_frame(FrameKind.SEGMENT_GONE, number=number))
 
     def _await_start(self, timeout_seconds: float) -> None:
         channel = self._channel
