@@ -200,6 +200,7 @@ class FakeServer:
         self.settings = FakeSettings()
         self.models: dict[str, dict[int, FakeModel]] = {}
         self.requests: list[InferenceRequest] = []
+        self.submitted = asyncio.Event()
         self.cancelled: list[InferenceRequest] = []
         self.cancel_arrived = asyncio.Event()
         self.loads: list[tuple[str, str | None, Mapping[str, bytes] | None]] = []
@@ -239,6 +240,7 @@ class FakeServer:
         model = self._find(request.model_name, request.model_version)
         if self.record:
             self.requests.append(request)
+            self.submitted.set()
         responses = model.respond(request)
         if responses is not None:
             self.answer(request, responses)

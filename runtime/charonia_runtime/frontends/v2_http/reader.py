@@ -84,7 +84,7 @@ class RequestReader:
         except httptools.HttpParserUpgrade as upgrade:
             # No other protocol is on offer, so the client goes on in this one.
             self._parser = httptools.HttpRequestParser(self)
-            return data[upgrade.args[0] :]
+            return self._take_body(data[upgrade.args[0] :]) if self._lacks_body else data[upgrade.args[0] :]
         except httptools.HttpParserInvalidMethodError as error:
             match = _METHOD.match(data)
             if match is None or self._delivered != delivered or self._url:
@@ -96,6 +96,15 @@ class RequestReader:
             raise UnreadableRequestError from error
         return _NOTHING
 
+    def _take_body(self, data: memoryview) -> memoryview:
+        """Read the body of a request that offers to change the protocol, which the parser leaves alone."""
+        taken = data[: self._content_length]
+        self._pieces.append(bytes(taken))
+        self._received = taken.nbytes
+        self._receive_directly()
+        self.received(0)
+        return data[taken.nbytes :]
+
     def _start_message(self) -> None:
         self._begun = False
         self._in_head = True
@@ -106,13 +115,13 @@ class RequestReader:
         self._pieces: list[bytes] = []
         self._received = 0
         self._chunks = 0
+        self._lacks_body = False
         self._direct: memoryview | None = None
 
     def _receive_directly(self) -> None:
-        body = np.empty(self._content_length, np.uint8).data
-        body[: self._received] = b"".join(self._pieces)
+        self._direct = np.empty(self._content_length, np.uint8).data
+        self._direct[: self._received] = b"".join(self._pieces)
         self._pieces = []
-        self._direct = body
 
     def _finish_message(self, body: memoryview) -> None:
         path = self._url.partition(b"?")[0]
@@ -173,6 +182,8 @@ class RequestReader:
             self._check_size(self._received)
 
     def on_message_complete(self) -> None:
-        if self._refusal is None:
+        if self._parser.should_upgrade() and self._content_length > self._received:
+            self._lacks_body = True
+        elif self._refusal is None:
             pieces = self._pieces
             self._finish_message(memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces)))
