@@ -89,8 +89,6 @@ class ModelLoader:
         Raises InternalError when the model cannot be read, InvalidArgumentError when it cannot be loaded
         (model-config §1). Whatever served before goes on serving then.
         """
-        if self._stopping:
-            raise UnavailableError("Server exiting")
         await self._run(self._load(name, override))
 
     async def unload(self, name: str, *, forget: bool = False) -> None:
@@ -104,8 +102,9 @@ class ModelLoader:
     async def unload_all(self) -> None:
         """Stop serving everything, for good; returns when every copy is closed."""
         self._stopping = True
-        await asyncio.gather(*(self.unload(name) for name in self._registry.names()))
-        await self.settle()
+        while self._copies or self._tasks:
+            await asyncio.gather(*(self.unload(name) for name in self._registry.names()))
+            await self.settle()
 
     async def settle(self) -> None:
         """Return once nothing is loading, unloading or finishing."""
@@ -116,11 +115,9 @@ class ModelLoader:
 
     async def _load(self, name: str, override: Override | None) -> None:
         async with self._locks.hold(name):
-            try:
-                polled = await self._files.run(partial(self._read, name, override))
-            except PollError as error:
-                logger.error("%s", error)  # noqa: TRY400 - expected, a traceback would say nothing
-                raise InternalError(f"failed to load '{name}', failed to poll from model repository") from error
+            if self._stopping:
+                raise UnavailableError("Server exiting")
+            polled = await self._poll(name, override)
             self._registry.know(name)
             if self._is_done(polled):
                 return
@@ -128,6 +125,17 @@ class ModelLoader:
                 await self._replace(polled)
             finally:
                 await self._remove_unused(polled)
+
+    async def _poll(self, name: str, override: Override | None) -> PolledModel:
+        try:
+            return await self._files.run(partial(self._read, name, override))
+        except PollError as error:
+            logger.error("%s", error)  # noqa: TRY400 - expected, a traceback would say nothing
+            cause: Exception = error
+        except Exception as error:
+            logger.exception("failed to poll model '%s'", name)
+            cause = error
+        raise InternalError(f"failed to load '{name}', failed to poll from model repository") from cause
 
     def _is_done(self, polled: PolledModel) -> bool:
         current = self._current.get(polled.name)

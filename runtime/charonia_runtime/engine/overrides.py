@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.engine.repository import CONFIG_FILENAME
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,11 @@ class OverrideDirectory:
     """
 
     def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
-        """`files` maps paths, with or without `file:` in front, to contents. Raises InvalidArgumentError."""
+        """
+        `files` maps paths, with or without `file:` in front, to contents.
+
+        Raises InvalidArgumentError for paths that cannot be, InternalError when they cannot be written.
+        """
         targets = {safe_path(parameter): content for parameter, content in files.items()}
         self._holder = tempfile.TemporaryDirectory(prefix="charonia-model-", ignore_cleanup_errors=True)
         self.path = Path(self._holder.name) / name
@@ -35,6 +39,9 @@ class OverrideDirectory:
             self.path.mkdir()
             for target, content in targets.items():
                 self._write(target, content)
+        except (OSError, ValueError) as error:
+            self.remove()
+            raise InternalError(f"failed to write the files of model '{name}': {error}") from error
         except BaseException:
             self.remove()
             raise

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from charonia_runtime.core.config import ModelConfig, SpecificVersions
-from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
+from charonia_runtime.core.errors import InferenceError, InternalError
 from charonia_runtime.core.platforms import derive_backend
 from charonia_runtime.core.validation import validate_config, validate_tensors
 from charonia_runtime.core.versions import select_versions
@@ -81,7 +81,7 @@ class ModelReader:
 
         `override` is JSON that replaces the configuration file. Raises InferenceError (model-config §7.1).
         """
-        given = self._read_config(entry) if override is None else _parse_override(override)
+        given = self._read_config(entry) if override is None else parse_json(override)
         named = given if given.name else replace(given, name=entry.name)
         config = complete(derive_backend(named, entry.first_version_files))
         validate_config(config, entry.name)
@@ -108,7 +108,7 @@ class ModelReader:
             raise PollError(f"failed to poll model '{name}': it cannot be the name of a directory")
         try:
             directory = OverrideDirectory(name, override.files or {})
-        except InvalidArgumentError as error:
+        except InferenceError as error:
             raise PollError(error.message) from error
         try:
             entry = self._repositories.read(directory.path)
@@ -133,10 +133,3 @@ def log_passed_over(polled: PolledModel) -> None:
                     version,
                     polled.name,
                 )
-
-
-def _parse_override(text: str) -> ModelConfig:
-    try:
-        return parse_json(text)
-    except InferenceError as error:
-        raise error.with_prefix("Invalid config override: ") from error

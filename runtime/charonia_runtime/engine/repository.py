@@ -115,7 +115,8 @@ class ModelRepositories:
         """The directories of one model. A name that would leave a repository is in none."""
         if not is_model_name(name):
             return ()
-        return tuple(path for repository in self.directories if (path := repository / name).is_dir())
+        places = (repository / name for repository in self.directories)
+        return tuple(place for place in places if os.path.isdir(place))  # noqa: PTH112 - never raises, whatever the name
 
     def read(self, directory: Path) -> RepositoryEntry:
         """Read one model's directory, not its configuration. Raises InternalError when it cannot be read."""

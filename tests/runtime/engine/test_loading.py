@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import threading
 
 import pytest
 
@@ -156,6 +157,17 @@ async def test_a_load_goes_on_when_nobody_waits_for_it(server):
     await server.loader.settle()
 
     assert server.states() == {1: "READY"}
+
+
+async def test_a_repository_that_breaks_while_it_is_read(server, monkeypatch, caplog):
+    def fail(name, override=None):
+        raise MemoryError
+
+    monkeypatch.setattr(server.loader, "_read", fail)
+    with pytest.raises(InternalError, match="failed to poll from model repository"):
+        await server.loader.load("simple")
+
+    assert caplog.messages == ["failed to poll model 'simple'"]
 
 
 # --- reloads ---
@@ -457,3 +469,43 @@ async def test_unloading_everything_is_final(server):
     assert server.loader.copies == []
     with pytest.raises(UnavailableError, match=r"^Server exiting$"):
         await server.loader.load("a")
+
+
+async def test_what_is_still_loading_is_unloaded_as_well(server):
+    server.reader.put("simple")
+    gate = server.models.hold("simple", 1)
+    load = asyncio.create_task(server.loader.load("simple"))
+    await server.models.wait_for_attempts(1)
+    waiting = asyncio.create_task(server.loader.load("simple"))
+    unload = asyncio.create_task(server.loader.unload_all())
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(load, unload)
+
+    assert server.models.newest("simple", 1).closed
+    assert server.loader.copies == []
+    with pytest.raises(UnavailableError):
+        await waiting
+
+
+async def test_a_load_that_is_being_read_when_everything_is_unloaded(server):
+    """The registry does not know the model yet."""
+    server.reader.put("simple")
+    reading, may_read = threading.Event(), threading.Event()
+    read = server.loader._read
+
+    def slow(name, override=None):
+        reading.set()
+        assert may_read.wait(10)
+        return read(name, override)
+
+    server.loader._read = slow
+    load = asyncio.create_task(server.loader.load("simple"))
+    await asyncio.to_thread(reading.wait, 10)
+    unload = asyncio.create_task(server.loader.unload_all())
+    await asyncio.sleep(0)
+    may_read.set()
+    await asyncio.gather(load, unload)
+
+    assert server.models.newest("simple", 1).closed
+    assert server.loader.copies == []

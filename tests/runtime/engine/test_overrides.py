@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.engine.overrides import OverrideDirectory, safe_path
 
 
@@ -68,5 +68,15 @@ def test_a_file_that_is_also_a_directory_is_refused(paths, tmp_path, monkeypatch
 
     with pytest.raises(InvalidArgumentError, match=r"directory has been created as a file$"):
         OverrideDirectory("simple", dict.fromkeys(paths, b""))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "path"), [("a" * 5000, "1/x"), ("simple", "b" * 5000), ("simple", "\ud800")])
+def test_files_that_cannot_be_written(name, path, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    with pytest.raises(InternalError, match=r"^failed to write the files of model '"):
+        OverrideDirectory(name, {path: b""})
 
     assert list(tmp_path.iterdir()) == []

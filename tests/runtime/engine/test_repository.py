@@ -65,6 +65,11 @@ def test_names_that_leave_the_repository_are_not_found(root, name):
     assert ModelRepositories([root]).find(name) == ()
 
 
+@pytest.mark.parametrize("name", ["a" * 5000, "\ud800"])
+def test_names_that_no_file_system_takes_are_not_found(root, name):
+    assert ModelRepositories([root]).find(name) == ()
+
+
 def test_versions_are_ordered_by_number(root):
     (root / "simple" / "2").mkdir()
 
