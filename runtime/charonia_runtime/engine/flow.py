@@ -165,8 +165,8 @@ class RequestFlow:
         for batch, answers in executions:
             self.answered(batch, answers)
 
-    def _count_execution(self, runner: Runner, batch: Batch) -> None:
-        runner.pace.note(batch.end_ns - batch.start_ns)
+    def _count_execution(self, runner: Runner, batch: Batch, *, on_loop: bool = False) -> None:
+        runner.pace.note(batch.end_ns - batch.start_ns, on_loop=on_loop)
         self.statistics.record_execution(batch.rows, batch.times(), time.time_ns() // 1_000_000)
 
     # --- scheduling ---
@@ -191,7 +191,7 @@ class RequestFlow:
             if not requests:
                 break
             batch, answers = runner.execute(requests)
-            self._count_execution(runner, batch)
+            self._count_execution(runner, batch, on_loop=True)
             self.answered(batch, answers)
             now_ns = batch.end_ns
         if not len(self._scheduler):
@@ -252,7 +252,9 @@ class RequestFlow:
                 return
             self._timer.cancel()
         self._timer_ns = wake_ns
-        self._timer = self._loop.call_later(max(0, wake_ns - now_ns) / 1e9, self._wake)
+        # uvloop's timers know whole milliseconds and round: it is woken early, and takes turns for what is left.
+        whole_ms = max(0, wake_ns - now_ns) // 1_000_000
+        self._timer = self._loop.call_later(whole_ms / 1000, self._wake)
 
     def _wake(self) -> None:
         self._timer = None

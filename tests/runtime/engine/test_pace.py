@@ -32,6 +32,40 @@ def test_a_few_are_handed_over_in_between():
     assert not after(*[60_000] * 200).brief
 
 
-def test_a_long_execution_is_not_soon_forgotten():
-    assert not after(*[10_000] * 100, 5_000_000, *[10_000] * 900).brief
-    assert after(*[10_000] * 100, 5_000_000, *[10_000] * 1000).brief
+def test_single_waits_do_not_make_an_instance_slow():
+    assert after(*[10_000] * 100, *[500_000, *[10_000] * 9] * 20).brief
+
+
+def test_an_instance_that_is_slow_every_other_time_is_slow():
+    assert not after(*[10_000, 200_000] * 200).brief
+
+
+def brief_after(pace, limit):
+    """How many brief executions it takes until the pace is brief again."""
+    for count in range(limit):
+        if pace.brief:
+            return count
+        pace.note(10_000)
+    raise AssertionError("never brief again")
+
+
+def test_long_executions_of_a_thread_are_no_reason_to_be_wary():
+    assert after(*[10_000] * 100, 50_000_000, *[10_000] * 20).brief
+
+
+def test_a_long_execution_on_the_loop_is_not_soon_forgotten():
+    pace = after(*[10_000] * 100)
+    pace.note(5_000_000, on_loop=True)
+    assert brief_after(pace, 2000) == 1000
+    pace.note(5_000_000, on_loop=True)
+    assert brief_after(pace, 3000) == 2000
+
+
+def test_brief_executions_on_the_loop_restore_trust():
+    pace = after(*[10_000] * 100)
+    pace.note(5_000_000, on_loop=True)
+    brief_after(pace, 2000)
+    for _ in range(1000):
+        pace.note(10_000, on_loop=True)
+    pace.note(5_000_000, on_loop=True)
+    assert brief_after(pace, 2000) == 1000
