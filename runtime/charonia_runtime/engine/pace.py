@@ -5,6 +5,8 @@ _HAND_OVER_NS = 200_000
 _MOST_AT_ONCE = 16
 _BRIEF_NS = 50_000
 """An execution below this costs less than the hop to its thread and back (tests/benchmarks/engine_hops.py)."""
+_TURN_NS = 100_000
+"""Executions that take longer than this together are worth a hand-over, which they share."""
 _LONG_NS = 1_000_000
 _LEAST_WARINESS = 1000
 _MOST_WARINESS = 1 << 20
@@ -24,6 +26,11 @@ class Pace:
         self._usual_ns = 1_000_000
         self._wary_for = 0
         self._wariness = _LEAST_WARINESS
+
+    def is_brief(self, executions: int) -> bool:
+        """Whether so many executions may keep the event loop: brief ones, and none was long there lately."""
+        usual = self._usual_ns
+        return usual < _BRIEF_NS and usual * executions < _TURN_NS and not self._wary_for
 
     def note(self, execution_ns: int, *, on_loop: bool = False) -> None:
         """
@@ -51,8 +58,3 @@ class Pace:
     def at_once(self) -> int:
         """How many executions are worth one hand-over; 1 for all but the briefest."""
         return max(1, min(_MOST_AT_ONCE, _HAND_OVER_NS // max(1, self._usual_ns)))
-
-    @property
-    def brief(self) -> bool:
-        """Whether executions take less than a hop to a thread, and none kept the loop for long lately."""
-        return self._usual_ns < _BRIEF_NS and not self._wary_for

@@ -11,46 +11,52 @@ def after(*executions_ns):
 
 
 def test_briefness_has_to_be_shown():
-    assert not Pace().brief
+    assert not Pace().is_brief(1)
     assert Pace().at_once == 1
 
 
 def test_brief_executions_are_noticed():
     pace = after(*[10_000] * 100)
-    assert pace.brief
+    assert pace.is_brief(1)
     assert pace.at_once == 16
+
+
+def test_many_brief_executions_are_not_brief_together():
+    pace = after(*[20_000] * 100)
+    assert pace.is_brief(4)
+    assert not pace.is_brief(6)
 
 
 def test_longer_executions_are_handed_over_one_by_one():
     pace = after(*[1_000_000] * 100)
-    assert not pace.brief
+    assert not pace.is_brief(1)
     assert pace.at_once == 1
 
 
 def test_a_few_are_handed_over_in_between():
     assert 2 <= after(*[60_000] * 200).at_once <= 4
-    assert not after(*[60_000] * 200).brief
+    assert not after(*[60_000] * 200).is_brief(1)
 
 
 def test_single_waits_do_not_make_an_instance_slow():
-    assert after(*[10_000] * 100, *[500_000, *[10_000] * 9] * 20).brief
+    assert after(*[10_000] * 100, *[500_000, *[10_000] * 9] * 20).is_brief(1)
 
 
 def test_an_instance_that_is_slow_every_other_time_is_slow():
-    assert not after(*[10_000, 200_000] * 200).brief
+    assert not after(*[10_000, 200_000] * 200).is_brief(1)
 
 
 def brief_after(pace, limit):
     """How many brief executions it takes until the pace is brief again."""
     for count in range(limit):
-        if pace.brief:
+        if pace.is_brief(1):
             return count
         pace.note(10_000)
     raise AssertionError("never brief again")
 
 
 def test_long_executions_of_a_thread_are_no_reason_to_be_wary():
-    assert after(*[10_000] * 100, 50_000_000, *[10_000] * 20).brief
+    assert after(*[10_000] * 100, 50_000_000, *[10_000] * 20).is_brief(1)
 
 
 def test_a_long_execution_on_the_loop_is_not_soon_forgotten():
