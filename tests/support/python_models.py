@@ -2,7 +2,7 @@
 
 import asyncio
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -54,6 +54,12 @@ def an_echo_config(datatype: DataType = DataType.FP32, **changes: Any) -> ModelC
         "outputs": (a_tensor("OUT", datatype, -1),),
     }
     return a_config(**(values | changes))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when `condition` holds. For what happens in other processes, which set no events here."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
 
 
 class PythonModel:
@@ -124,8 +130,8 @@ class PythonModel:
         self.instance.begin(batch, free.set)
         await free.wait()
         batch.flush()
-        while complete and not batch.complete:
-            await asyncio.sleep(0.002)
+        if complete:
+            await until(lambda: batch.complete)
         return batch
 
     async def run(self, *arrays: np.ndarray[Any, Any]) -> RecordedBatch:

@@ -100,8 +100,8 @@ def _complete(key: str, existing: dict[str, Any], tensor: dict[str, Any]) -> Non
         )
     existing["dims"] = tensor["dims"]
     if "optional" in tensor:
-        optional = existing.get("optional", False)
-        if optional and optional != tensor["optional"]:
+        optional = existing.get("optional", tensor["optional"])
+        if optional != tensor["optional"]:
             raise ValueError(
                 f"model '{context.model_name}', tensor '{name}': the model expects optional {tensor['optional']} but "
                 f"the model configuration specifies optional {optional}"

@@ -12,7 +12,7 @@ from charonia_runtime.core.errors import InternalError, NotFoundError, Unavailab
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from tests.support.batches import a_batch
 from tests.support.fake_server import FakeServer, answer, echo_config, end, failure
-from tests.support.python_models import PythonModel, an_echo_config
+from tests.support.python_models import PythonModel, an_echo_config, until
 
 TEXT = an_echo_config(DataType.FP32, name="caller", outputs=an_echo_config(DataType.BYTES).outputs)
 
@@ -92,8 +92,10 @@ async def test_errors_come_back_as_responses(tmp_path: Path, server: FakeServer)
         assert await said(model, np.float32([1])) == str(("busy", "__ErrorCode.UNAVAILABLE"))
         assert await said(model, np.float32([2])) == str(
             (
-                "Model nobody - Error when running inference: Failed for execute the inference request. Model 'nobody' is "
-                "not ready.",
+                (
+                    "Model nobody - Error when running inference: Failed for execute the inference request. Model 'nobody' is "
+                    "not ready."
+                ),
                 "__ErrorCode.NOT_FOUND",
             )
         )
@@ -129,8 +131,7 @@ async def test_an_iterator_that_is_dropped_cancels(tmp_path: Path, server: FakeS
     body = calling("responses = self.call(IN, 'open').exec(decoupled=True); del responses; said = 'dropped'")
     async with PythonModel(tmp_path, body, config=TEXT, server=server) as model:
         assert await said(model) == "dropped"
-        while not server.cancelled:
-            await asyncio.sleep(0.001)
+        await until(lambda: bool(server.cancelled))
         server.answer(server.requests[0], [end(server.requests[0])])
         assert await said(model) == "dropped"
 
@@ -244,9 +245,11 @@ async def test_models_are_loaded_and_unloaded(tmp_path: Path, server: FakeServer
         ),
         (
             "pb_utils.is_model_ready('echo', 'x')",
-            "Failed to check model readiness: Failed to process the request for model 'caller_0', message: failed to "
-            "get model version from specified version string 'x' (details: stol), version should be an integral value "
-            "> 0",
+            (
+                "Failed to check model readiness: Failed to process the request for model 'caller_0', message: failed to "
+                "get model version from specified version string 'x' (details: stol), version should be an integral value "
+                "> 0"
+            ),
         ),
     ],
 )

@@ -1,13 +1,12 @@
 """Models that send their responses themselves: decoupled ones, and others that use the sender."""
 
-import asyncio
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.batches import RecordedBatch, a_batch
-from tests.support.python_models import PythonModel, an_echo_config
+from tests.support.python_models import PythonModel, an_echo_config, until
 
 DECOUPLED = an_echo_config(decoupled=True)
 SEND_ALL = """
@@ -54,8 +53,7 @@ async def test_threads_send_after_execute_has_returned(tmp_path: Path) -> None:
         for batch in batches:
             await model.execute(batch, complete=False)
         assert not batches[-1].complete
-        while not all(batch.complete for batch in batches):
-            await asyncio.sleep(0.002)
+        await until(lambda: all(batch.complete for batch in batches))
     assert [values(batch) for batch in batches] == [[0, 1], [1, 2], [2, 3]]
 
 
@@ -183,11 +181,9 @@ async def test_cancellation_is_seen_while_the_model_runs(tmp_path: Path) -> None
     async with PythonModel(tmp_path, body, config=DECOUPLED) as model:
         batch = a_batch(DECOUPLED, {"IN": np.zeros(1, np.float32)})
         await model.execute(batch, complete=False)
-        while not batch.answers:
-            await asyncio.sleep(0.001)
+        await until(lambda: bool(batch.answers))
         batch.requests[0].cancelled = True
-        while not batch.complete:
-            await asyncio.sleep(0.001)
+        await until(lambda: batch.complete)
     assert values(batch) == [0, 1]
 
 
@@ -209,6 +205,5 @@ async def test_coroutines_of_decoupled_models_overlap(tmp_path: Path) -> None:
         batches = [a_batch(DECOUPLED, {"IN": np.float32([i])}) for i in range(2)]
         for batch in batches:
             await model.execute(batch, complete=False)
-        while not all(batch.complete for batch in batches):
-            await asyncio.sleep(0.002)
+        await until(lambda: all(batch.complete for batch in batches))
     assert [values(batch) for batch in batches] == [[0], [1]]

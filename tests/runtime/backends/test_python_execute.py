@@ -30,8 +30,10 @@ def returning(expression: str) -> str:
     [
         (
             "[]",
-            "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
-            "InferenceRequest(s) size is:1, and InferenceResponse(s) size is:0\n",
+            (
+                "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
+                "InferenceRequest(s) size is:1, and InferenceResponse(s) size is:0\n"
+            ),
         ),
         (f"({ANSWER},)", "Expected a list in the execute return, found type '<class 'tuple'>'."),
         (

@@ -1,6 +1,5 @@
 """Each fault of a model: the right error to the requests concerned, a new child, nothing left behind."""
 
-import asyncio
 import gc
 import os
 import signal
@@ -15,7 +14,7 @@ import psutil
 import pytest
 
 from tests.support.batches import a_batch
-from tests.support.python_models import ECHO, PythonModel, an_echo_config
+from tests.support.python_models import ECHO, PythonModel, an_echo_config, until
 
 UNHEALTHY = "Stub process 'echo_0' is not healthy."
 FAULTY = """
@@ -41,8 +40,21 @@ def child_pid(model: PythonModel) -> int:
 
 async def gone(*pids: int) -> None:
     """Returns when none of the processes runs any more."""
-    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
-        await asyncio.sleep(0.005)
+    await until(lambda: not any(_runs(pid) for pid in pids))
+
+
+def _runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def names_in_shared_memory() -> set[str]:
+    return {entry.name for entry in Path("/dev/shm").iterdir()}
+
+
+def die(pid: int) -> None:
+    """Kill a child; it is dead, though not reaped, on return."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +85,7 @@ async def test_a_child_that_dies_fails_its_requests_and_is_replaced(tmp_path: Pa
 async def test_a_child_that_is_killed_while_idle_is_replaced(tmp_path: Path) -> None:
     async with PythonModel(tmp_path) as model:
         pid = child_pid(model)
-        os.kill(pid, signal.SIGKILL)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        die(pid)
         assert await model.echoes()  # the event loop has not heard of it before
 
 
@@ -93,8 +104,7 @@ async def test_a_model_that_never_comes_up_again_fails_fast_and_keeps_trying(tmp
         assert not model.instance.ready
         assert await model.error(np.float32([1])) == UNHEALTHY
         (tmp_path / "broken").unlink()
-        while not model.instance.ready:
-            await asyncio.sleep(0.01)
+        await until(lambda: model.instance.ready)
         assert await model.echoes()
 
 
@@ -204,6 +214,13 @@ async def test_forks_of_the_model_do_not_answer_and_do_not_survive(tmp_path: Pat
         assert await model.echoes()
 
 
+def start_script(script: str) -> subprocess.Popen[str]:
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", script]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env=environment)
+
+
 async def test_a_killed_server_leaves_no_process_behind(tmp_path: Path) -> None:
     """Not even a child whose code never returns and holds the interpreter."""
     script = f"""
@@ -223,13 +240,7 @@ async def test_a_killed_server_leaves_no_process_behind(tmp_path: Path) -> None:
 
         asyncio.run(main())
     """
-    server = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[3],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-    )
+    server = start_script(textwrap.dedent(script))
     assert server.stdout is not None
     with server, server.stdout as output:
         child = int(output.readline())
@@ -240,7 +251,7 @@ async def test_a_killed_server_leaves_no_process_behind(tmp_path: Path) -> None:
 
 async def test_nothing_grows_with_many_requests_of_many_sizes(tmp_path: Path) -> None:
     config = an_echo_config()
-    before = {entry.name for entry in Path("/dev/shm").iterdir()}
+    before = names_in_shared_memory()
     async with PythonModel(tmp_path, ECHO.replace(".as_numpy())", ".as_numpy() + 1)")) as model:
         random = np.random.default_rng(5)
         arrays = [np.zeros(int(2**power), np.float32) for power in random.uniform(0, 19, 60)]
@@ -252,7 +263,7 @@ async def test_nothing_grows_with_many_requests_of_many_sizes(tmp_path: Path) ->
             sizes.append((model.instance._stub.arena.byte_size, psutil.Process(child_pid(model)).memory_info().rss))
         assert sizes[-1][0] == sizes[1][0]
         assert sizes[-1][1] < sizes[1][1] + (4 << 20)
-    assert {entry.name for entry in Path("/dev/shm").iterdir()} - before == set()
+    assert names_in_shared_memory() <= before
 
 
 async def test_closing_is_quick(tmp_path: Path) -> None:

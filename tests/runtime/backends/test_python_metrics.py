@@ -35,7 +35,7 @@ async def test_values_are_kept_by_the_server(tmp_path: Path) -> None:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", value)])]
 """
     async with PythonModel(tmp_path, body) as model:
-        counter, gauge, histogram = model.metrics.families()
+        counter, _, histogram = model.metrics.families()
         assert (counter.name, counter.description, counter.kind) == ("f_COUNTER", "about COUNTER", MetricKind.COUNTER)
         assert [metric.value for metric in counter.metrics.values()] == [0]
         batch = await model.run(np.zeros(1, np.float32))

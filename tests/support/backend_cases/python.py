@@ -7,8 +7,7 @@ from charonia_runtime.core.datatypes import DataType
 from tests.support.configs import a_config, a_tensor
 
 LIBRARY = ""
-DATATYPES = tuple(datatype for datatype in DataType if datatype not in {DataType.INVALID, DataType.BF16})
-"""BF16 has no numpy type: Python models reach it through DLPack only."""
+DATATYPES = tuple(datatype for datatype in DataType if datatype is not DataType.INVALID)
 
 _PASSING = """
 import triton_python_backend_utils as pb_utils
@@ -22,8 +21,14 @@ class TritonPythonModel:
         for name in ("INPUT0", "INPUT1"):
             tensor = pb_utils.get_input_tensor_by_name(request, name)
             if tensor is not None:
-                outputs.append(pb_utils.Tensor(name.replace("IN", "OUT"), tensor.as_numpy()))
+                outputs.append(self.output(name.replace("IN", "OUT"), tensor))
         return outputs
+
+    def output(self, name, tensor):
+        try:
+            return pb_utils.Tensor(name, tensor.as_numpy())
+        except pb_utils.TritonModelException:  # BF16 has no numpy type
+            return pb_utils.Tensor.from_dlpack(name, tensor.to_dlpack())
 """
 _FAILING = """
 class TritonPythonModel:

@@ -44,9 +44,6 @@ class StubCalls:
 
     def serve(self, frame: Frame) -> None:
         """Take a frame that is no answer."""
-        if frame.kind == FrameKind.NOTICE:
-            self._note(json.loads(bytes(frame.body)))
-            return
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -62,12 +59,16 @@ class StubCalls:
     def _pass_on(self, frame: Frame) -> None:
         if self._call_soon is not None:
             self._call_soon(self._serve, frame)
+        elif frame.kind == FrameKind.NOTICE:
+            self._note(json.loads(bytes(frame.body)))
         elif frame.kind == FrameKind.CALL:
             name, arguments, _ = self._read(frame)
             self._answer(frame.number, lambda: self._metrics.call(name, arguments))
 
     def _serve(self, frame: Frame) -> None:
-        if frame.kind == FrameKind.SUBMIT:
+        if frame.kind == FrameKind.NOTICE:
+            self._note(json.loads(bytes(frame.body)))
+        elif frame.kind == FrameKind.SUBMIT:
             self._models.submit(frame, self.callers)
         elif frame.kind == FrameKind.CANCEL:
             self._models.cancel(frame.number)
@@ -121,10 +122,8 @@ class StubCalls:
         kind = notice.pop("notice")
         if kind == "log":
             self._log(notice)
-        elif self._call_soon is None:
-            self._metrics.note(kind, notice)
         else:
-            self._call_soon(self._metrics.note, kind, notice)
+            self._metrics.note(kind, notice)
 
     def _log(self, notice: Mapping[str, Any]) -> None:
         level = _LEVELS.get(notice["level"], logging.INFO)
