@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import grpc
+import tritonclient.grpc.aio
 import tritonclient.http.aio
 
 from charonia_runtime.core.errors import ErrorCode
 from charonia_runtime.core.server import InferenceServer
-from charonia_runtime.frontends import v2_http
+from charonia_runtime.frontends import v2_grpcio, v2_http
 
 
 @dataclass
@@ -51,4 +53,19 @@ async def http(server: InferenceServer) -> AsyncIterator[Wire]:
         await frontend.stop(1)
 
 
-WIRES: dict[str, Callable[[InferenceServer], AbstractAsyncContextManager[Wire]]] = {"http": http}
+@asynccontextmanager
+async def grpcio(server: InferenceServer) -> AsyncIterator[Wire]:
+    frontend = v2_grpcio.Frontend(v2_grpcio.Options(grpc_address="127.0.0.1", grpc_port=0), server)
+    await frontend.start()
+    try:
+        async with tritonclient.grpc.aio.InferenceServerClient(frontend.address) as client:
+            statuses = {
+                code: str(grpc.StatusCode[code.name]) for code in ErrorCode if code is not ErrorCode.UNSUPPORTED
+            }
+            statuses[ErrorCode.UNSUPPORTED] = str(grpc.StatusCode.UNIMPLEMENTED)
+            yield Wire("grpc", tritonclient.grpc.aio, client, statuses)
+    finally:
+        await frontend.stop(1)
+
+
+WIRES: dict[str, Callable[[InferenceServer], AbstractAsyncContextManager[Wire]]] = {"http": http, "grpc": grpcio}

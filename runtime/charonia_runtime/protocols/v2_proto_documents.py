@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from google.protobuf import json_format
 from tritonclient.grpc import service_pb2
 
 from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.server import ModelMetadata, ServerMetadata, TensorMetadata, VersionStatistics
 from charonia_runtime.core.statistics import BatchStatistics, Duration, ModelStatistics, ResponseStatistics
+from charonia_runtime.protocols.model_config import to_message
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto import parse
 
@@ -69,9 +69,7 @@ def encode_model_metadata(metadata: ModelMetadata) -> bytes:
 
 def encode_model_config(document: Mapping[str, Any]) -> bytes:
     """The complete configuration, from the document that Triton prints as JSON."""
-    message = service_pb2.ModelConfigResponse()
-    json_format.ParseDict(document, message.config, ignore_unknown_fields=True)
-    return bytes(message.SerializeToString())
+    return bytes(service_pb2.ModelConfigResponse(config=to_message(document)).SerializeToString())
 
 
 def encode_statistics(versions: Sequence[VersionStatistics]) -> bytes:

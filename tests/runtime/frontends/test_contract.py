@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from tritonclient.utils import InferenceServerException
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
@@ -15,6 +16,9 @@ from charonia_runtime.core.server import IndexEntry
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from tests.support.fake_server import FakeServer, answer, echo_config, end, failure
 from tests.support.wires import WIRES, Wire
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+"""grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
 
 ARRAYS = {
     "BOOL": np.array([True, False, True]),
@@ -38,7 +42,7 @@ def server() -> FakeServer:
     return FakeServer()
 
 
-@pytest.fixture(params=sorted(WIRES))
+@pytest_asyncio.fixture(loop_scope="session", params=sorted(WIRES))
 async def wire(request: pytest.FixtureRequest, server: FakeServer) -> AsyncIterator[Wire]:
     async with WIRES[request.param](server) as wire:
         yield wire

@@ -35,21 +35,9 @@ def echo_request(**fields: Any) -> bytes:
     return message({**ECHO, "raw_input_contents": ["AACAPwAAAEA="], **fields})
 
 
-class ObservedServer(FakeServer):
-    """Says when a request is cancelled."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cancel_asked = asyncio.Event()
-
-    def cancel(self, request: InferenceRequest) -> None:
-        super().cancel(request)
-        self.cancel_asked.set()
-
-
 @pytest.fixture
-def server() -> ObservedServer:
-    made = ObservedServer()
+def server() -> FakeServer:
+    made = FakeServer()
     made.add(echo_config())
     return made
 
@@ -240,27 +228,27 @@ class Pending:
         self.asked.set()
 
 
-async def test_a_client_that_cancels_cancels_the_request(server: ObservedServer, client: GrpcClient) -> None:
+async def test_a_client_that_cancels_cancels_the_request(server: FakeServer, client: GrpcClient) -> None:
     pending = Pending()
     server.add(echo_config("slow"), pending)
     call = asyncio.create_task(client.raw("ModelInfer", message({"model_name": "slow"})))
     await pending.asked.wait()
     call.cancel()
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
     assert server.cancelled == server.requests
 
 
-async def test_a_deadline_cancels_the_request(server: ObservedServer, client: GrpcClient) -> None:
+async def test_a_deadline_cancels_the_request(server: FakeServer, client: GrpcClient) -> None:
     server.add(echo_config("slow"), Pending())
     status, _ = await refusal(client.raw("ModelInfer", message({"model_name": "slow"}), timeout=0.05))
     assert status is grpc.StatusCode.DEADLINE_EXCEEDED
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
 
 
-async def test_answers_to_the_cancelled_are_dropped(server: ObservedServer, client: GrpcClient) -> None:
+async def test_answers_to_the_cancelled_are_dropped(server: FakeServer, client: GrpcClient) -> None:
     server.add(echo_config("slow"), Pending())
     await refusal(client.raw("ModelInfer", message({"model_name": "slow"}), timeout=0.05))
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
     server.answer(server.requests[0], [answer(server.requests[0], {})])
     assert await client.call("ServerLive") == {"live": True}
 

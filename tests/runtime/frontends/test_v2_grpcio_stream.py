@@ -49,18 +49,6 @@ class OpenModel:
         return self.requests
 
 
-class ObservedServer(FakeServer):
-    """Says when a request is cancelled."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cancel_asked = asyncio.Event()
-
-    def cancel(self, request: InferenceRequest) -> None:
-        super().cancel(request)
-        self.cancel_asked.set()
-
-
 def counting(request: InferenceRequest) -> list[InferenceResponse]:
     """A decoupled model: one response for each element, then the final flag alone."""
     elements = request.inputs["INPUT"].as_numpy() if request.inputs else np.zeros(0)
@@ -73,8 +61,8 @@ def slow() -> OpenModel:
 
 
 @pytest.fixture
-def server(slow: OpenModel) -> ObservedServer:
-    made = ObservedServer()
+def server(slow: OpenModel) -> FakeServer:
+    made = FakeServer()
     made.add(echo_config())
     made.add(echo_config("slow"), slow)
     made.add(replace(echo_config("counting"), decoupled=True), counting)
@@ -168,7 +156,7 @@ async def test_the_streaming_client_of_tritonclient(frontend: Frontend) -> None:
 
 
 async def test_usual_answers_keep_the_order_of_requests_and_decoupled_ones_overtake(
-    server: ObservedServer, slow: OpenModel, client: GrpcClient
+    server: FakeServer, slow: OpenModel, client: GrpcClient
 ) -> None:
     call = client.stream([
         request("slow", "1"), request("nothing", "2"), request("echo", "3"), request("counting", "4", 1.0),
@@ -185,7 +173,7 @@ async def test_usual_answers_keep_the_order_of_requests_and_decoupled_ones_overt
 
 
 async def test_refusals_of_decoupled_requests_overtake_too(
-    server: ObservedServer, slow: OpenModel, client: GrpcClient
+    server: FakeServer, slow: OpenModel, client: GrpcClient
 ) -> None:
     call = client.stream([request("slow", "1"), request("counting", "2", parameters={"x": {}})])
     assert summary([stream_document(await call.read())])[0][0] == "2"
@@ -264,7 +252,7 @@ STATUS = (("triton_grpc_error", "true"),)
 
 
 async def test_errors_end_the_stream_where_the_client_asks_for_it(
-    server: ObservedServer, slow: OpenModel, client: GrpcClient
+    server: FakeServer, slow: OpenModel, client: GrpcClient
 ) -> None:
     faulty = OpenModel()
     server.add(ModelConfig("faulty"), faulty)
@@ -275,7 +263,7 @@ async def test_errors_end_the_stream_where_the_client_asks_for_it(
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call.read()
     assert (caught.value.code(), caught.value.details()) == (grpc.StatusCode.UNAVAILABLE, "busy")
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
     assert slow.requests[0] in server.cancelled
 
 
@@ -290,39 +278,39 @@ async def test_any_other_value_leaves_errors_in_the_stream(server: FakeServer, c
 
 
 async def test_a_client_that_cancels_cancels_its_requests(
-    server: ObservedServer, slow: OpenModel, client: GrpcClient
+    server: FakeServer, slow: OpenModel, client: GrpcClient
 ) -> None:
     call = client.stream()
     for _ in range(3):
         await call.write(message(request("slow")))
     asked = await slow.asked(3)
     call.cancel()
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
     assert sorted(map(id, server.cancelled)) == sorted(map(id, asked))
     server.answer(asked[0], [answer(asked[0], {})])
     assert len(await client.streamed([request("echo")])) == 1
 
 
-async def test_a_deadline_cancels_the_requests_of_a_stream(server: ObservedServer, client: GrpcClient) -> None:
+async def test_a_deadline_cancels_the_requests_of_a_stream(server: FakeServer, client: GrpcClient) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await client.streamed([request("slow")], timeout=0.1)
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
 
 
 async def test_a_lost_connection_cancels_the_requests_of_a_stream(
-    server: ObservedServer, slow: OpenModel, frontend: Frontend
+    server: FakeServer, slow: OpenModel, frontend: Frontend
 ) -> None:
     lost = GrpcClient(frontend.address)
     call = lost.stream()
     await call.write(message(request("slow")))
     await slow.asked(1)
     await lost.channel.close()
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
 
 
 async def test_half_closed_streams_wait_for_their_answers(
-    server: ObservedServer, slow: OpenModel, client: GrpcClient
+    server: FakeServer, slow: OpenModel, client: GrpcClient
 ) -> None:
     call = client.stream()
     await call.write(message(request("slow", "1")))
@@ -386,7 +374,7 @@ async def test_even_without_a_limit_only_so_many_bytes_wait(server: FakeServer, 
     await producer.task
 
 
-async def test_requests_are_not_read_while_answers_wait(server: ObservedServer, client: GrpcClient) -> None:
+async def test_requests_are_not_read_while_answers_wait(server: FakeServer, client: GrpcClient) -> None:
     large = np.zeros(8 << 20, np.uint8)
     server.add(ModelConfig("large"), lambda asked: [answer(asked, {"OUTPUT": large})])
     call = client.stream([{"model_name": "large", "id": str(number)} for number in range(40)])
@@ -406,13 +394,13 @@ async def test_silent_streams_cost_nobody_else(client: GrpcClient) -> None:
 
 
 async def test_nothing_is_logged_about_clients_that_go(
-    server: ObservedServer, slow: OpenModel, client: GrpcClient, caplog: pytest.LogCaptureFixture
+    server: FakeServer, slow: OpenModel, client: GrpcClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     call = client.stream()
     await call.write(message(request("slow")))
     await slow.asked(1)
     call.cancel()
-    await server.cancel_asked.wait()
+    await server.cancel_arrived.wait()
     reading = client.stream([request("counting", "", *range(2000))])
     await reading.read()
     reading.cancel()

@@ -77,7 +77,6 @@ def test_model_config_takes_the_document_as_it_is_printed() -> None:
         "version_policy": {"latest": {"num_versions": 1}},
         "dynamic_batching": {"max_queue_delay_microseconds": "100"},
         "parameters": {"k": {"string_value": "v"}},
-        "newer_than_this_client": 1,
     }
     config = service_pb2.ModelConfigResponse.FromString(v2_proto_documents.encode_model_config(document)).config
     assert (config.name, config.max_batch_size, list(config.input[0].dims)) == ("m", 8, [-1, 3])

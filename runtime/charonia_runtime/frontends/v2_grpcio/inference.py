@@ -3,6 +3,7 @@
 import asyncio
 
 from charonia_runtime.core.errors import UnsupportedError
+from charonia_runtime.core.request import InferenceResponse
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpcio.in_flight import InFlight
 from charonia_runtime.frontends.v2_grpcio.options import Options
@@ -29,20 +30,9 @@ class InferenceCalls:
         """One request. A client that cancels, or whose deadline passes, cancels the request."""
         if self.in_flight.stopping:
             raise shutting_down()
-        message = InferMessage(data)
-        version = parse_version(message.version_text)
-        server = self._server
-        if server.find_model(message.model_name, version).config.decoupled:
-            raise UnsupportedError("ModelInfer RPC doesn't support models with decoupled transaction policy")
-        reply = Reply()
-        request = await self._builder.build(message, version, reply, context)
-        server.submit(request)
         self.in_flight.begin()
         try:
-            return encode_response(await reply.response())
-        except asyncio.CancelledError:
-            server.cancel(request)
-            raise
+            return encode_response(await self._answer(InferMessage(data), context))
         finally:
             self.in_flight.end()
 
@@ -56,6 +46,20 @@ class InferenceCalls:
             await stream.serve()
         finally:
             self._streams.discard(stream)
+
+    async def _answer(self, message: InferMessage, context: Context) -> InferenceResponse:
+        version = parse_version(message.version_text)
+        server = self._server
+        if server.find_model(message.model_name, version).config.decoupled:
+            raise UnsupportedError("ModelInfer RPC doesn't support models with decoupled transaction policy")
+        reply = Reply()
+        request = await self._builder.build(message, version, reply, context)
+        server.submit(request)
+        try:
+            return await reply.response()
+        except asyncio.CancelledError:
+            server.cancel(request)
+            raise
 
     def end_streams(self) -> None:
         """Close the streams whose clients keep them open without a request in flight."""

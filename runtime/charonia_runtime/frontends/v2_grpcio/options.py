@@ -48,9 +48,7 @@ class Options:
     )
     grpc_http2_max_ping_strikes: int = option(2, "How many strikes a client may collect; 0 for any number.")
     grpc_max_connection_age: int = option(0, "Age at which connections are closed gracefully (ms); 0 for never.")
-    grpc_max_connection_age_grace: int = option(
-        0, "Time that calls have to end after that (ms); 0 for any time.", flag="grpc-max-connection-age-grace"
-    )
+    grpc_max_connection_age_grace: int = option(0, "Time that calls have to end after that (ms); 0 for any time.")
     grpc_restricted_protocol: tuple[str, ...] = option(
         (), "Answer these groups of calls only when the metadata `triton-grpc-protocol-<key>` has the value.",
         metavar="<group>,<group>:<key>=<value>",

@@ -29,8 +29,9 @@ from charonia_runtime.protocols.v2_proto_infer import InferMessage
 
 logger = logging.getLogger(__name__)
 
-_WAITING_BYTES_AT_MOST = 64 << 20
-"""With more than this waiting to be written, no request is read and decoupled models are held back."""
+_HIGH_WATER_BYTES = 64 << 20
+_LOW_WATER_BYTES = 32 << 20
+"""From more than the one waiting to be written, down to the other, no request is read and no model may send more."""
 
 
 class InferStream:
@@ -47,9 +48,10 @@ class InferStream:
         self._open: set[StreamAnswer] = set()
         self._turns: deque[StreamAnswer] = deque()
         self._ready: deque[tuple[StreamAnswer, bytes]] = deque()
-        self._held_back: list[tuple[StreamAnswer, Callable[[], None]]] = []
+        self._held_back: dict[StreamAnswer, list[Callable[[], None]]] = {}
         self._waiting_bytes = 0
         self._room = asyncio.Event()
+        self._room.set()
         self._wake = asyncio.Event()
         self._half_closed = False
         self._failure: InferenceError | None = None
@@ -68,7 +70,7 @@ class InferStream:
                 if answer.request is not None and not answer.done:
                     self._builder.server.cancel(answer.request)
                 self._close(answer)
-            self._release()
+            self._release_all()
 
     def end(self, error: InferenceError) -> None:
         """End the call with an error once what is ready is written."""
@@ -81,6 +83,8 @@ class InferStream:
     def put(self, answer: "StreamAnswer", data: bytes) -> None:
         """Queue a message of `answer`, to be written when its turn comes."""
         self._waiting_bytes += len(data)
+        if self._waiting_bytes > _HIGH_WATER_BYTES:
+            self._room.clear()
         answer.waiting += 1
         if answer.decoupled:
             self._ready.append((answer, data))
@@ -100,10 +104,11 @@ class InferStream:
 
     def when_ready(self, answer: "StreamAnswer", resume: Callable[[], None]) -> None:
         """Call `resume` when `answer` may have another message."""
-        if self._has_room(answer):
+        few = not self._pool_size or answer.waiting < self._pool_size
+        if self.closed or (few and self._room.is_set()):
             resume()
         else:
-            self._held_back.append((answer, resume))
+            self._held_back.setdefault(answer, []).append(resume)
 
     # --- reading ---
 
@@ -111,9 +116,7 @@ class InferStream:
         try:
             while (data := await self._context.read()) is not grpc.aio.EOF:
                 await self._accept(data)
-                while self._waiting_bytes > _WAITING_BYTES_AT_MOST:
-                    self._room.clear()
-                    await self._room.wait()
+                await self._room.wait()
         except grpc.aio.InternalError:
             logger.debug("a stream's client went away while it was read from")
         except Exception as error:  # noqa: BLE001 the task's outermost boundary
@@ -161,9 +164,7 @@ class InferStream:
             while self._ready:
                 answer, data = self._ready.popleft()
                 await write(data)
-                self._waiting_bytes -= len(data)
-                answer.waiting -= 1
-                self._release()
+                self._written(answer, len(data))
             if self._failure is not None:
                 raise self._failure
             if self._half_closed and not self._open:
@@ -189,20 +190,23 @@ class InferStream:
             self._open.remove(answer)
             self._in_flight.end()
 
-    def _has_room(self, answer: "StreamAnswer") -> bool:
-        if self.closed:
-            return True
-        few = not self._pool_size or answer.waiting < self._pool_size
-        return few and self._waiting_bytes <= _WAITING_BYTES_AT_MOST
-
-    def _release(self) -> None:
-        """Let go on who was held back and need not be any more."""
-        if self._waiting_bytes <= _WAITING_BYTES_AT_MOST:
+    def _written(self, answer: "StreamAnswer", size: int) -> None:
+        self._waiting_bytes -= size
+        answer.waiting -= 1
+        if self._room.is_set():
+            self._release(answer)
+        elif self._waiting_bytes <= _LOW_WATER_BYTES:
             self._room.set()
-        if self._held_back:
-            waiting, self._held_back = self._held_back, []
-            for answer, resume in waiting:
-                self.when_ready(answer, resume)
+            self._release_all()
+
+    def _release(self, answer: "StreamAnswer") -> None:
+        """Let the model of `answer` go on, if it was held back and need not be any more."""
+        for resume in self._held_back.pop(answer, ()):
+            self.when_ready(answer, resume)
+
+    def _release_all(self) -> None:
+        for answer in list(self._held_back):
+            self._release(answer)
 
 
 class StreamAnswer:
