@@ -127,17 +127,17 @@ class RequestFlow:
         """Deliver responses of a batch, counting the requests that they end."""
         statistics, order = self.statistics, self._order
         observer = statistics.observer
-        times = batch.times()
+        times, end_ns = batch.times(), time.monotonic_ns()
         count = rows = total_ns = queue_ns = finals = 0
         for request, response in answers:
             if response.final:
                 finals += 1
                 if response.failed:
-                    statistics.record_failure(times.end - request.arrival_ns, FailureReason.BACKEND)
+                    statistics.record_failure(end_ns - request.arrival_ns, FailureReason.BACKEND)
                 else:
                     count += 1
                     rows += request.batch_size
-                    total_ns += times.end - request.arrival_ns
+                    total_ns += end_ns - request.arrival_ns
                     queue_ns += times.start - request.queued_ns
                     if observer is not None:
                         observer(request.arrival_ns, request.queued_ns, times)
@@ -237,7 +237,7 @@ class RequestFlow:
         batches = [requests]
         scheduler = self._scheduler
         if not scheduler.collects and len(scheduler):
-            share = min(runner.pace.at_once, 1 + len(scheduler) // len(self._free))
+            share = min(runner.at_once, 1 + len(scheduler) // len(self._free))
             while len(batches) < share and (requests := self._next_batch(runner, now_ns)):
                 batches.append(requests)
         return batches

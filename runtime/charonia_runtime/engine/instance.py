@@ -60,8 +60,12 @@ class Runner(Protocol):
     at_hand: bool
     """Whether `execute` works: the instance may run on the event loop's thread where that is quicker."""
 
+    @property
+    def at_once(self) -> int:
+        """How many batches are worth handing over together."""
+
     def begin(self, batches: list[list[InferenceRequest]]) -> None:
-        """Execute each of `batches`, one after the other. Only when free."""
+        """Execute each of `batches`, one after the other, at most `at_once`. Only when free."""
 
     def execute(self, requests: list[InferenceRequest]) -> Execution:
         """Execute a batch here and now. Only when free and `at_hand`."""
@@ -94,6 +98,10 @@ class InstanceThread:
         self._closed = self._loop.create_future()
         self.begin: Callable[[list[list[InferenceRequest]]], None] = self._inbox.put
         threading.Thread(target=self._run, name=f"{post.placement.name}-v{post.version}", daemon=True).start()
+
+    @property
+    def at_once(self) -> int:
+        return self.pace.at_once
 
     async def close(self) -> None:
         self._inbox.put(None)
@@ -171,32 +179,22 @@ class LoopRunner:
         self._finisher = post.finisher
         self._executions = executions
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[list[InferenceRequest]] = []
         self._batches: dict[int, Batch] = {}
         self._begun = 0
         self._running = 0
         self._free = asyncio.Event()
         self._free.set()
 
+    @property
+    def at_once(self) -> int:
+        """There is no hop to a thread that batches could share."""
+        return 1
+
     def begin(self, batches: list[list[InferenceRequest]]) -> None:
+        (requests,) = batches
         self._free.clear()
-        self._waiting = batches[::-1]
-        self._begin_next()
-
-    def execute(self, requests: list[InferenceRequest]) -> Execution:  # noqa: ARG002 - never at hand
-        raise InternalError("this instance does not run on the event loop's thread")
-
-    async def close(self) -> None:
-        await self._free.wait()
-        await self._instance.close()
-        for number, batch in list(self._batches.items()):
-            complete(batch)
-            self._report(number, batch.take_answers())
-
-    def _begin_next(self) -> None:
         # The batch's callbacks know its number, not itself: a cycle would keep its tensors until the next collection.
         number = self._running = self._begun = self._begun + 1
-        requests = self._waiting.pop()
         batch = Batch(self._config, self._version, requests, lambda answers: self._report(number, answers))
         self._batches[number] = batch
 
@@ -210,6 +208,16 @@ class LoopRunner:
             fail_with(batch, error, self.placement)
             done()
 
+    def execute(self, requests: list[InferenceRequest]) -> Execution:  # noqa: ARG002 - never at hand
+        raise InternalError("this instance does not run on the event loop's thread")
+
+    async def close(self) -> None:
+        await self._free.wait()
+        await self._instance.close()
+        for number, batch in list(self._batches.items()):
+            complete(batch)
+            self._report(number, batch.take_answers())
+
     def _finish(self, number: int) -> None:
         if number != self._running:
             return
@@ -222,12 +230,8 @@ class LoopRunner:
         self._finisher.finish(answers)
         if batch.complete:
             del self._batches[number]
-        free = not self._waiting
-        if free:
-            self._free.set()
-        else:
-            self._begin_next()
-        self._executions.finished(self, [(batch, answers)], free=free)
+        self._free.set()
+        self._executions.finished(self, [(batch, answers)], free=True)
 
     def _report(self, number: int, answers: Answers) -> None:
         batch = self._batches[number]
