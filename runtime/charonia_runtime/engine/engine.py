@@ -9,6 +9,7 @@ from typing import Any
 
 from charonia_runtime import __version__
 from charonia_runtime.core.backend import ModelFiles
+from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest
 from charonia_runtime.core.server import (
@@ -75,6 +76,8 @@ class Engine:
         """`load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use."""
         self.shared_memory: SharedMemory = shared_memory
         self.settings: Settings = settings(self.serves)
+        self.custom_metrics = CustomMetrics()
+        """What models count by themselves, for the metrics endpoint."""
         self._options = options
         self._load_backend = load_backend
         self._load_copy = load_copy
@@ -253,6 +256,9 @@ class Engine:
             settings=self._backend_settings.of(polled.config.backend),
             gpus=self._gpus,
             server=self._for_models,
+            call_soon=asyncio.get_running_loop().call_soon_threadsafe,
+            backend_directory=Path(self._options.backend_directory),
+            custom_metrics=self.custom_metrics,
         )
         backend_class, config = await asyncio.to_thread(
             find_backend, polled.config, files, Path(self._options.backend_directory), self._load_backend
