@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from math import prod
 from struct import Struct
+from struct import error as struct_error
 from typing import Protocol
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
@@ -196,25 +197,30 @@ class Admission:
 
     def _check_strings(self, request: InferenceRequest, tensor: Tensor, expected: int) -> None:
         """Count the elements by their length fields; an element that is cut short is left to its reader."""
-        buffer = tensor.buffer
-        at, end, count = 0, buffer.nbytes, 0
-        subject = f"for inference input '{tensor.name}' for model '{self._model}', expecting"
-        while at < end:
-            if count == expected:
-                raise InvalidArgumentError(
-                    f"{request.error_prefix}unexpected number of string elements {count + 1} {subject} {expected}"
-                )
-            if end - at < _LENGTH.size:
-                raise InvalidArgumentError(
-                    f"{request.error_prefix}incomplete string length indicator {subject} {_LENGTH.size} bytes but "
-                    f"only {end - at} bytes available. Please make sure the string length indicator is in one buffer."
-                )
-            at += _LENGTH.size + _LENGTH.unpack_from(buffer, at)[0]
-            count += 1
-        if count != expected:
+        buffer, length_at = tensor.buffer, _LENGTH.unpack_from
+        at = count = 0
+        try:
+            for count in range(expected):  # noqa: B007 - how far it came
+                at += _LENGTH.size + length_at(buffer, at)[0]
+        except struct_error:
+            complete = False
+        else:
+            complete = True
+        left = buffer.nbytes - at
+        subject = f"for inference input '{tensor.name}' for model '{self._model}'"
+        if complete and left > 0:
             raise InvalidArgumentError(
-                f"{request.error_prefix}expected {expected} string elements for inference input '{tensor.name}' "
-                f"for model '{self._model}', got {count}"
+                f"{request.error_prefix}unexpected number of string elements {expected + 1} {subject}, "
+                f"expecting {expected}"
+            )
+        if not complete and left > 0:
+            raise InvalidArgumentError(
+                f"{request.error_prefix}incomplete string length indicator {subject}, expecting {_LENGTH.size} bytes "
+                f"but only {left} bytes available. Please make sure the string length indicator is in one buffer."
+            )
+        if not complete:
+            raise InvalidArgumentError(
+                f"{request.error_prefix}expected {expected} string elements {subject}, got {count}"
             )
 
     def _refuse_impossible_sizes(
