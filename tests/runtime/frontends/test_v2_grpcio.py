@@ -118,6 +118,12 @@ async def test_numbers_by_the_megabyte_are_decoded_too(client: GrpcClient) -> No
     assert response.endswith(numbers.tobytes())
 
 
+async def test_a_burst_of_calls_loses_none(client: GrpcClient) -> None:
+    calls = [client.raw("ModelInfer", echo_request(id=str(number))) for number in range(3000)]
+    for number, answered in enumerate(await asyncio.gather(*calls)):
+        assert b"\x1a" + bytes((len(str(number)),)) + str(number).encode() in answered
+
+
 async def test_outputs_in_shared_memory_and_parameters(server: FakeServer, client: GrpcClient) -> None:
     def respond(request: InferenceRequest) -> list[InferenceResponse]:
         region = request.outputs[0].shared_memory

@@ -385,7 +385,7 @@ async def test_requests_are_not_read_while_answers_wait(server: FakeServer, clie
 
 
 async def test_silent_streams_cost_nobody_else(client: GrpcClient) -> None:
-    silent = [client.stream() for _ in range(200)]
+    silent = [client.stream() for _ in range(1500)]
     for call in silent:
         await call.wait_for_connection()
     assert len(await client.streamed([request("echo", "1", 1.0)])) == 1

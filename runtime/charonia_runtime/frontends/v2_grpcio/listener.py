@@ -45,10 +45,16 @@ def open_server(options: Options, router: grpc.GenericRpcHandler) -> tuple[Liste
     return server, f"{host}:{port}"
 
 
+_PENDING_CALLS_AT_MOST = 100_000
+"""Calls that may wait to be looked at. With grpc's own limits a burst of more than a thousand loses some of them."""
+
+
 def _settings(options: Options) -> list[tuple[str, int]]:
     settings = [
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.server.max_pending_requests", _PENDING_CALLS_AT_MOST),
+        ("grpc.server.max_pending_requests_hard_limit", _PENDING_CALLS_AT_MOST),
         ("grpc.so_reuseport", int(options.reuse_grpc_port)),
         ("grpc.keepalive_time_ms", options.grpc_keepalive_time),
         ("grpc.keepalive_timeout_ms", options.grpc_keepalive_timeout),
