@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from charonia_runtime.core.backend import Backend, ModelFiles
 from charonia_runtime.core.config import ModelConfig, Placement
+from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.instances import placements, resolve_instance_groups
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import DynamicBatching
@@ -21,6 +22,7 @@ from charonia_runtime.engine.warmup import run_warmup
 from charonia_runtime.protocols.model_config import complete
 
 logger = logging.getLogger(__name__)
+
 
 class Model:
     """
@@ -45,6 +47,8 @@ class Model:
         )
         self._runners: list[Runner] = []
         self._slots = 0
+        self._closing: asyncio.Task[None] | None = None
+        """Where nobody waits for it: the event loop itself knows its tasks only weakly."""
 
     @classmethod
     async def load(
@@ -64,17 +68,27 @@ class Model:
         `parallel_instances` overrides the backend's own word on creating instances at the same time.
         `resolve_memory` finds the shared memory that requests name. `delay_scheduler` is the number of requests that
         must wait before the first is scheduled (a hook for tests, scheduling §12). Raises InferenceError, with
-        everything closed again.
+        everything closed again. When it is cancelled, the load ends in the background and is closed then: a library
+        cannot be stopped half-way.
         """
-        loaded = await asyncio.to_thread(load_backend, files, config, backend_class, auto_complete=auto_complete)
-        model = cls(loaded, resolve_memory=resolve_memory, delay_scheduler=delay_scheduler)
-        parallel = backend_class.traits.parallel_instances if parallel_instances is None else parallel_instances
+
+        async def load() -> Model:
+            loaded = await asyncio.to_thread(load_backend, files, config, backend_class, auto_complete=auto_complete)
+            model = cls(loaded, resolve_memory=resolve_memory, delay_scheduler=delay_scheduler)
+            parallel = backend_class.traits.parallel_instances if parallel_instances is None else parallel_instances
+            try:
+                await model._add_instances(loaded.placements, parallel=parallel)
+            except InferenceError:
+                await model.close()
+                raise
+            return model
+
+        loading = asyncio.create_task(load())
         try:
-            await model._add_instances(loaded.placements, parallel=parallel)
-        except BaseException:
-            await asyncio.shield(model.close())
+            return await asyncio.shield(loading)
+        except asyncio.CancelledError:
+            loading.add_done_callback(_close_unwanted)
             raise
-        return model
 
     @property
     def statistics(self) -> ModelStatistics:
@@ -140,8 +154,8 @@ class Model:
             else:
                 for placement in wanted:
                     await self._add_instance(placement, added)
-        except BaseException:
-            await asyncio.shield(asyncio.gather(*(runner.close() for runner in added)))
+        except InferenceError:
+            await asyncio.gather(*(runner.close() for runner in added))
             raise
         self._runners += added
         self._flow.add([runner for runner in added if not runner.placement.passive])
@@ -184,6 +198,13 @@ def _compare(runners: Sequence[Runner], wanted: Sequence[Placement]) -> tuple[li
             present[_like(runner.placement)] -= 1
             surplus.append(runner)
     return missing, surplus
+
+
+def _close_unwanted(loading: asyncio.Task[Model]) -> None:
+    """Close what a cancelled load has come to."""
+    if not loading.cancelled() and loading.exception() is None:
+        model = loading.result()
+        model._closing = loading.get_loop().create_task(model.close())  # noqa: SLF001 - of this module
 
 
 async def _all(steps: Iterable[Coroutine[None, None, None]]) -> None:

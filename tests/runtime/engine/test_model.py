@@ -353,6 +353,25 @@ async def test_failing_loads_close_what_was_made(tmp_path, step, raised, told):
     assert backend.made[0].closed == (step != "construct")
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_cancelled_load_is_closed_once_it_is_over(tmp_path, fails):
+    began, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(fake_backend(failures={"create_instance": UnavailableError("no")} if fails else {})):
+        def load(self, config):
+            began.set()
+            assert may_go_on.wait(20)
+            super().load(config)
+
+    loading = asyncio.create_task(load(tmp_path, Slow))
+    await asyncio.to_thread(began.wait)
+    loading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
+    may_go_on.set()
+    await until(lambda: Slow.made[0].closed)
+
+
 async def test_schedulers_that_are_not_there_yet_are_refused(tmp_path):
     with pytest.raises(UnsupportedError, match="sequence_batching"):
         await load(tmp_path, fake_backend(), config(scheduling=SequenceBatching()))
