@@ -64,6 +64,14 @@ class _Receiver:
             os.close(self._descriptors.popleft())
 
 
+def _ignore_frame(frame: Frame) -> None:
+    """For a channel that is closed."""
+
+
+def _ignore_end() -> None:
+    """For a channel that is closed."""
+
+
 def _segment_frame(number: int, size: int) -> bytes:
     return encode_frame(FrameKind.SEGMENT, [_SEGMENT_SIZE.pack(size)], number=number)
 
@@ -178,6 +186,7 @@ class LoopChannel:
             if descriptor >= 0:
                 os.close(descriptor)
         self._waiting.clear()
+        self._received, self._closed = _ignore_frame, _ignore_end  # whom they led to need not wait for a collection
         self._receiver.close()
         self._socket.close()
 
@@ -203,8 +212,9 @@ class LoopChannel:
 
     def _end(self) -> None:
         if self._open:
+            closed = self._closed
             self.close()
-            self._closed()
+            closed()
 
     def _wait(self, data: memoryview, descriptor: int) -> None:
         if not self._waiting:

@@ -10,7 +10,7 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.errors import ErrorCode, InferenceError
 from charonia_runtime.ipc.channel import BlockingChannel
 from charonia_runtime.ipc.frames import Frame, FrameKind
 from charonia_runtime.ipc.messages import unpack_request
@@ -165,7 +165,10 @@ class Worker:
         for exchange in exchanges:
             exchange.closed = True
         plain = isinstance(error, InferenceError | MissingExecuteError | WrongResultError)
-        self._session.send(FrameKind.FAILURE, {"error": str(error) if plain else describe(error)}, number=number)
+        code = error.code if isinstance(error, InferenceError) else ErrorCode.INTERNAL
+        self._session.send(
+            FrameKind.FAILURE, {"error": str(error) if plain else describe(error), "code": code.value}, number=number
+        )
 
 
 def _document(frame: Frame) -> dict[str, Any]:

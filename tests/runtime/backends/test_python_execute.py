@@ -246,3 +246,16 @@ async def test_every_request_is_counted_once_for_the_execution(tmp_path: Path) -
     async with PythonModel(tmp_path) as model:
         batch = await model.run(np.zeros(3, np.float32))
     assert batch.start_ns <= batch.inputs_ready_ns <= batch.outputs_ready_ns
+
+
+async def test_strings_that_are_cut_short_are_the_client_s_mistake(tmp_path: Path) -> None:
+    config = an_echo_config(DataType.BYTES)
+    async with PythonModel(tmp_path, config=config) as model:
+        request = a_request(config, {"IN": np.array([b"whole"], object)})
+        request.inputs["IN"].data = memoryview(bytes(request.inputs["IN"].buffer)[:-2])
+        (response,) = (await model.execute(RecordedBatch(config, [request]))).responses_to(0)
+    assert response.error is not None
+    assert response.error.reason == (
+        "Invalid argument: incomplete string data for inference input 'IN', expecting string of length 5 but only 3 "
+        "bytes available"
+    )

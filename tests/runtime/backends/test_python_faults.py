@@ -286,3 +286,24 @@ async def test_threads_that_the_model_left_running_do_not_keep_the_child(tmp_pat
     async with PythonModel(tmp_path, body) as model:
         pid = child_pid(model)
     await gone(pid)
+
+
+async def test_its_memory_goes_with_the_model(tmp_path: Path) -> None:
+    """At once: a garbage collection may be far away."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = shared_mappings()
+        async with PythonModel(tmp_path) as model:
+            batch = await model.run(np.zeros(300_000, np.float32))
+            assert shared_mappings() > before
+            del batch
+        model.backend = None  # type: ignore[assignment]
+        assert shared_mappings() == before
+    finally:
+        gc.enable()
+
+
+def shared_mappings() -> int:
+    """Segments that this process has mapped."""
+    return Path("/proc/self/maps").read_text().count("/dev/shm/")

@@ -1,7 +1,6 @@
 """One instance of a Python model: batches go to its child in one message each, and a child that dies is replaced."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -207,7 +206,7 @@ class PythonInstance:
             case FrameKind.RESPONSE:
                 self._running.respond(frame)
             case FrameKind.FAILURE:
-                self._running.fail_one(frame, json.loads(bytes(frame.body))["error"])
+                self._running.fail_one(frame)
             case FrameKind.ABANDONED:
                 self._running.abandon(frame)
             case FrameKind.IS_CANCELLED:

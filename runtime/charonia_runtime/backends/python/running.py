@@ -1,5 +1,6 @@
 """The batches that a child runs: packed for it, and answered from its frames."""
 
+import json
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +9,7 @@ from math import prod
 from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.batch import Batch
 from charonia_runtime.core.config import ModelConfig, TensorSpec
-from charonia_runtime.core.errors import ERROR_CLASSES, InferenceError, InternalError
+from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InferenceError, InternalError
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Block
@@ -144,13 +145,17 @@ class RunningBatches:
             running.batch.end(index)
         self._leave(running)
 
-    def fail_one(self, frame: Frame, message: str) -> None:
+    def fail_one(self, frame: Frame) -> None:
         """`execute` raised or returned what it must not: its requests fail, those of no other batch."""
         running = self._batches.get(frame.number)
         if running is None:
             return
         running.batch.mark_outputs_ready()
-        running.batch.fail(InternalError(self._prefix + message))
+        failure = json.loads(bytes(frame.body))
+        code = ErrorCode(failure["code"])
+        # What the client did wrong is said as the server says it; only the model's own mistakes name the model.
+        prefix = self._prefix if code is ErrorCode.INTERNAL else ""
+        running.batch.fail(ERROR_CLASSES[code](prefix + failure["error"]))
         if running.executed:
             running.batch.flush()
         self.finish(running)

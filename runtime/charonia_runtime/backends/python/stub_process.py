@@ -28,6 +28,31 @@ SCRIPT = Path(__file__).resolve().parents[2] / "stub" / "__main__.py"
 _FIRST_SEGMENT = 1
 
 
+class _Link:
+    """
+    The channel to a child, of whichever kind it is at the moment. Nothing of it leads back to the child's arena: the
+    memory goes with the last reference, not with the next garbage collection.
+    """
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: BlockingChannel | LoopChannel) -> None:
+        self.channel = channel
+
+    def send(self, frame: bytes) -> bool:
+        try:
+            return self.channel.send(frame)
+        except ChannelClosedError:
+            return False
+
+    def announce(self, number: int, descriptor: int, size: int) -> None:
+        with suppress(ChannelClosedError):
+            self.channel.send_segment(number, descriptor, size)
+
+    def retract(self, number: int) -> None:
+        self.send(encode_frame(FrameKind.SEGMENT_GONE, number=number))
+
+
 class StubProcess:
     """
     A running child with its channel and its shared memory. Starting blocks; so does `ask`.
@@ -45,7 +70,7 @@ class StubProcess:
         key = f"{settings.prefix}{name}"
         segment = _first_segment(key, settings.default_bytes)
         ours, theirs = socket.socketpair()
-        self._channel: BlockingChannel | LoopChannel = BlockingChannel(ours, writable=False)
+        self._link = _Link(BlockingChannel(ours, writable=False))
         lifeline, self._lifeline = os.pipe()
         inherited = [theirs.fileno(), lifeline, segment]
         sizes = [settings.default_bytes, settings.growth_bytes]
@@ -73,14 +98,14 @@ class StubProcess:
             part=(0, settings.default_bytes // 2),
             numbers=count(2, 2),
             growth_bytes=settings.growth_bytes,
-            announce=self._announce,
-            retract=self._retract,
+            announce=self._link.announce,
+            retract=self._link.retract,
         )
         self._await_start(settings.timeout_seconds)
 
     @property
     def channel(self) -> BlockingChannel | LoopChannel:
-        return self._channel
+        return self._link.channel
 
     @property
     def pid(self) -> int:
@@ -88,10 +113,7 @@ class StubProcess:
 
     def send(self, frame: bytes) -> bool:
         """Send a frame. False when the child is known to be gone: it will never see any of it."""
-        try:
-            return self._channel.send(frame)
-        except ChannelClosedError:
-            return False
+        return self._link.send(frame)
 
     def ask(
         self,
@@ -105,7 +127,7 @@ class StubProcess:
 
         Raises InternalError with the text that the child answers, or when it dies.
         """
-        channel = self._channel
+        channel = self._link.channel
         if not isinstance(channel, BlockingChannel):
             raise InternalError(f"Stub process '{self.name}' is in use already.")
         self.send(encode_frame(kind, [json.dumps(document).encode()]))
@@ -123,7 +145,7 @@ class StubProcess:
     def accept_segment(self, frame: Frame) -> bool:
         """Map or unmap what the child says of its segments. False when the frame says something else."""
         if frame.kind == FrameKind.SEGMENT:
-            self.segments.add(*self._channel.take_segment(frame))
+            self.segments.add(*self._link.channel.take_segment(frame))
         elif frame.kind == FrameKind.SEGMENT_GONE:
             self.segments.remove(frame.number)
         else:
@@ -132,7 +154,7 @@ class StubProcess:
 
     def attach(self, channel: LoopChannel) -> None:
         """From now on the channel belongs to the event loop."""
-        self._channel = channel
+        self._link.channel = channel
 
     def open_death_notice(self) -> int | None:
         """A descriptor that becomes readable when the child dies; None where the kernel has none."""
@@ -152,20 +174,13 @@ class StubProcess:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._channel.close()
+            self._link.channel.close()
             os.close(self._lifeline)
         code = self._process.returncode
         return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 
-    def _announce(self, number: int, descriptor: int, size: int) -> None:
-        with suppress(ChannelClosedError):
-            self._channel.send_segment(number, descriptor, size)
-
-    def _retract(self, number: int) -> None:
-        self.send(encode_frame(FrameKind.SEGMENT_GONE, number=number))
-
     def _await_start(self, timeout_seconds: float) -> None:
-        channel = self._channel
+        channel = self._link.channel
         if not isinstance(channel, BlockingChannel):
             return
         channel.socket.settimeout(timeout_seconds)
