@@ -1,10 +1,11 @@
 """A client that sends bytes: calls of `inference.GRPCInferenceService` below any generated stub."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Any, Self
 
 import grpc
 import grpc.aio
+import pytest
 from google.protobuf import json_format
 from tritonclient.grpc import service_pb2
 
@@ -66,3 +67,10 @@ class GrpcClient:
 def stream_document(data: bytes) -> dict[str, Any]:
     """A response of a stream as JSON."""
     return document(service_pb2.ModelStreamInferResponse.FromString(data))
+
+
+async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str | None]:
+    """The status and text that a call fails with."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details()
