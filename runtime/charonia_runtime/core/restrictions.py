@@ -16,7 +16,7 @@ CATEGORIES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """The header that a category asks for. `kind` is what the refusal calls it: `API` over HTTP, `protocol` over gRPC."""
+    """The header that a category asks for. `kind` is the refusal's word: `API` over HTTP, `protocol` over gRPC."""
 
     header: str
     value: str
