@@ -1,5 +1,6 @@
 """The command line: `charonia serve`, `charonia check`, and `tritonserver`, an alias of `charonia serve`."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -55,7 +56,7 @@ def _serve(arguments: Sequence[str], program: str = "charonia serve") -> int:
         print(f"Usage: {program} --model-repository=DIRECTORY [options]\n{serve_flags().help()}")
         return 0
     try:
-        options = parse_serve(arguments)
+        options = parse_serve(arguments, os.environ)
     except UsageError as error:
         return _refuse(program, error)
     from charonia_runtime.serving import serve

@@ -13,6 +13,7 @@ from charonia_runtime.core.frontend import FrontendModule
 from charonia_runtime.engine.options import EngineOptions
 from charonia_runtime.engine.shared_memory import SharedMemoryOptions
 from charonia_runtime.engine.trace_options import TraceOptions
+from charonia_runtime.environment import Environment
 from charonia_runtime.flags import Flags, Group, Parsed, UsageError
 from charonia_runtime.frontends import frontend_names, load_frontend
 from charonia_runtime.logs import LogOptions
@@ -31,6 +32,7 @@ class ServeOptions:
     """Name of the frontend's module → its options, in the order in which frontends start."""
     given: tuple[str, ...]
     """The flags of the command line."""
+    environment: Environment
 
 
 def serve_flags() -> Flags:
@@ -47,12 +49,13 @@ def serve_flags() -> Flags:
     )
 
 
-def parse_serve(arguments: Sequence[str]) -> ServeOptions:
-    """Read the arguments of `charonia serve`. Raises UsageError."""
+def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> ServeOptions:
+    """Read the arguments of `charonia serve`, and its environment variables. Raises UsageError."""
     parsed = serve_flags().parse(arguments)
     engine = parsed.get(EngineOptions)
     if not engine.model_repositories:
         raise UsageError("creating server: Invalid argument - --model-repository must be specified")
+    environment = Environment.read(variables)
     frontends = {name: parsed.values[module.Options] for name, module in _frontends().items()}
     return ServeOptions(
         engine=engine,
@@ -60,8 +63,9 @@ def parse_serve(arguments: Sequence[str]) -> ServeOptions:
         trace=parsed.get(TraceOptions),
         shared_memory=parsed.get(SharedMemoryOptions),
         compatibility=parsed.get(CompatibilityOptions),
-        frontends=_with_what_metrics_borrow(frontends, parsed),
+        frontends=_with_what_they_borrow(frontends, parsed, environment),
         given=parsed.given,
+        environment=environment,
     )
 
 
@@ -69,12 +73,12 @@ def _frontends() -> dict[str, FrontendModule]:
     return {name: load_frontend(name) for name in frontend_names()}
 
 
-def _with_what_metrics_borrow(frontends: Mapping[str, Any], parsed: Parsed) -> dict[str, Any]:
+def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environment: Environment) -> dict[str, Any]:
     """The metrics listen on the HTTP frontend's address unless told otherwise (cli-and-ops §1.1)."""
-    metrics = frontends["metrics"]
-    borrowed = replace(
-        metrics,
-        metrics_address=metrics.metrics_address or frontends["v2_http"].http_address,
+    metrics = replace(
+        frontends["metrics"],
+        metrics_address=frontends["metrics"].metrics_address or frontends["v2_http"].http_address,
         pinned_memory_pool_bytes=parsed.get(CompatibilityOptions).pinned_memory_pool_byte_size,
     )
-    return {**frontends, "metrics": borrowed}
+    grpc = replace(frontends["v2_grpcio"], response_delay_seconds=environment.grpc_delay_seconds)
+    return {**frontends, "metrics": metrics, "v2_grpcio": grpc}

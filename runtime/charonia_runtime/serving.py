@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import os
 import signal
 import sys
 from functools import partial
@@ -16,7 +15,6 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.compatibility import without_effect
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.frontend import Frontend
-from charonia_runtime.devices import visible_gpus
 from charonia_runtime.engine.engine import EXTENSIONS, Engine
 from charonia_runtime.engine.model import Model
 from charonia_runtime.engine.settings import SettingsStore
@@ -33,12 +31,9 @@ _YOUNG_OBJECTS = 50_000
 """Allocations between two collections of the youngest generation; requests make no cycles worth looking for."""
 
 
-_PARALLEL = {"0": False, "1": True}
-
-
 def serve(options: ServeOptions) -> int:
     """Serve until SIGINT or SIGTERM. Returns the process's exit code (cli-and-ops §2)."""
-    log = Log(options.log, escape=os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") != "0")
+    log = Log(options.log, escape=options.environment.quote_log_messages)
     log.install()
     keep_large_blocks()
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
@@ -64,13 +59,13 @@ class _Server:
             load_backend,
             partial(
                 Model.load,
-                parallel_instances=_PARALLEL.get(os.environ.get("TRITON_PARALLEL_INSTANCE_LOADING", "")),
+                parallel_instances=options.environment.parallel_instances,
                 resolve_memory=shared_memory.resolve,
-                delay_scheduler=_count(os.environ.get("TRITONSERVER_DELAY_SCHEDULER", "")),
+                delay_scheduler=options.environment.scheduler_waits_for,
             ),
             shared_memory=shared_memory,
             settings=partial(SettingsStore, log, options.trace.start),
-            gpus=visible_gpus(os.environ),
+            gpus=options.environment.gpus,
         )
         self._frontends: list[Frontend] = []
 
@@ -168,7 +163,3 @@ def _stop_signal() -> asyncio.Event:
 def _failed(text: str) -> int:
     print(f"error: {text}", file=sys.stderr, flush=True)
     return 1
-
-
-def _count(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() else 0

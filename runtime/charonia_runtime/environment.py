@@ -1,0 +1,39 @@
+"""The environment variables that Triton's users set: the only place that knows their names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charonia_runtime.devices import visible_gpus
+
+_PARALLEL = {"0": False, "1": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the environment of the process says (cli-and-ops §5)."""
+
+    gpus: tuple[int, ...] = ()
+    """Ids of the GPUs that models may use."""
+    quote_log_messages: bool = True
+    """Off with `TRITON_SERVER_ESCAPE_LOG_MESSAGES=0`."""
+    parallel_instances: bool | None = None
+    """`TRITON_PARALLEL_INSTANCE_LOADING`; None leaves it to the backends."""
+    scheduler_waits_for: int = 0
+    """`TRITONSERVER_DELAY_SCHEDULER`: how many requests must wait before the first runs; for tests of batching."""
+    grpc_delay_seconds: float = 0.0
+    """`TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC`: delay of answers that are no inference; for tests of clients."""
+
+    @classmethod
+    def read(cls, variables: Mapping[str, str]) -> "Environment":
+        """Values that make no sense are as good as none, as in Triton."""
+        return cls(
+            gpus=visible_gpus(variables),
+            quote_log_messages=variables.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") != "0",
+            parallel_instances=_PARALLEL.get(variables.get("TRITON_PARALLEL_INSTANCE_LOADING", "")),
+            scheduler_waits_for=_count(variables.get("TRITONSERVER_DELAY_SCHEDULER", "")),
+            grpc_delay_seconds=float(_count(variables.get("TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC", ""))),
+        )
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
