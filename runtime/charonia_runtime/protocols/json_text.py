@@ -17,6 +17,25 @@ from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 MAXIMUM_DEPTH = 500_000
 """Containers inside each other that the careful reader follows; what is deeper is an attack on the memory."""
 
+_CAREFUL_BYTES = 64 * 1024
+"""Up to this size the careful reader may take the time, a millisecond for each kilobyte at worst."""
+_DEEP_BYTES = 1024 * 1024
+"""Up to this size documents may be nested deeper than Python's own parser goes."""
+_LARGE_TEXT_FAULTS = {
+    "Expecting property name enclosed in double quotes": "Missing a name for object member.",
+    "Illegal trailing comma before end of object": "Missing a name for object member.",
+    "Expecting ':' delimiter": "Missing a colon after a name of object member.",
+    "Expecting ',' delimiter": "Missing a comma or ] after an array element.",
+    "Extra data": "The document root must not be followed by other values.",
+    "Unterminated string starting at": "Missing a closing quotation mark in string.",
+    "Invalid control character at": "Invalid encoding in string.",
+    "Invalid \\escape": "Invalid escape character in string.",
+    "Invalid \\uXXXX escape": "Incorrect hex digit after \\u escape in string.",
+}
+"""What Python's parser finds wrong with texts that are too large for exact words."""
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
+)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _ESCAPED = rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
@@ -52,9 +71,9 @@ def read(text: bytes) -> Any:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return _read_carefully(text)
+        return _read_refused(text)
     if text.count(b":") != _member_count(document) and _has_repeated_keys(text):
-        return _read_carefully(text)
+        return _read_refused(text)
     return document
 
 
@@ -130,6 +149,26 @@ def _has_repeated_keys(text: bytes) -> bool:
     except (RecursionError, ValueError):
         return True
     return repeated
+
+
+def _read_refused(text: bytes) -> Any:
+    """Read what the fast parser refused or would read differently; the careful reader is no match for large texts."""
+    if len(text) <= _CAREFUL_BYTES:
+        return _read_carefully(text)
+    surrogate = _LONE_SURROGATE.search(text)
+    if surrogate is not None:
+        _refuse("The surrogate pair in string is invalid.", surrogate.start())
+    content = text.decode("utf-8-sig", "surrogateescape")
+    try:
+        return json.loads(content, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        before = content[: error.pos].encode("utf-8", "surrogateescape")
+        offset = len(before) + (len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
+        _refuse(_LARGE_TEXT_FAULTS.get(error.msg, "Invalid value."), offset)
+    except (RecursionError, ValueError):
+        if len(text) <= _DEEP_BYTES:
+            return _read_carefully(text)
+        raise InvalidArgumentError("JSON nesting depth exceeds maximum allowed limit") from None
 
 
 def _read_carefully(text: bytes) -> Any:

@@ -170,3 +170,33 @@ def test_members() -> None:
     for document in ({}, [], 1):
         with pytest.raises(InternalError, match="attempt to access non-existing object member 'a'"):
             member(document, "a")
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (b"1", "Missing a comma or ] after an array element."),
+        (b"1]x", "The document root must not be followed by other values."),
+        (b"hello]", "Invalid value."),
+        (b'"\\ud800"]', "The surrogate pair in string is invalid."),
+        (b'"a', "Missing a closing quotation mark in string."),
+        (b'{"a":1,}]', "Missing a name for object member."),
+    ],
+)
+def test_large_texts_are_refused_fast(end: bytes, reason: str) -> None:
+    """A hostile client may not keep the event loop busy, so the words are less exact, and the place near."""
+    text = b'[{"a":"\xff"},' + b'{"a":1},' * 200_000 + end
+    start = time.perf_counter()
+    with pytest.raises(InternalError, match="failed to parse the request JSON buffer: ") as caught:
+        read(text)
+    assert time.perf_counter() - start < 2
+    assert reason in caught.value.message
+    assert abs(int(caught.value.message.rpartition(" ")[2]) - len(text)) < 12
+
+
+def test_large_texts_are_read_like_small_ones() -> None:
+    pairs = b'"\\ud83d\\ude00",NaN,' * 10_000
+    document = read(b'{"a":[' + pairs + b'"\xff"],"a":2}')
+    assert document["a"][0] == "😀"
+    assert document["a"][-1] == "\udcff"
+    assert [key for key, _ in pairs_of(document)] == ["a", "a"]
