@@ -26,7 +26,7 @@ class Tensor:
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
         datatype = DataType.from_numpy(array.dtype)
-        if datatype is DataType.INVALID or array.dtype.kind == "U":
+        if datatype is DataType.INVALID or array.dtype.kind == "U" or not array.dtype.isnative:
             datatype, array = _unusual(array)
         elif datatype is not DataType.BYTES and not array.flags.c_contiguous:
             array = np.array(array, order="C")
