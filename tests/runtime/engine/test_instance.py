@@ -229,6 +229,8 @@ async def test_decoupled_requests_without_an_end_are_ended_by_closing(tmp_path):
 
 
 async def test_done_twice_frees_once(tmp_path):
+    mistakes = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: mistakes.append(context))
     runner, instance, reports = start(tmp_path, on_event_loop=True)
     runner.begin([requests(1)])
     instance.running[0][1]()
@@ -241,6 +243,7 @@ async def test_done_twice_frees_once(tmp_path):
     instance.running[1][1]()
     await runner.close()
     assert len(reports.hand_overs) == 2
+    assert mistakes == []
 
 
 @pytest.mark.parametrize(
