@@ -53,7 +53,7 @@ def answer(
 ) -> None:
     """Send what `execute` returned for batch `number`."""
     if context.decoupled:
-        session.send(FrameKind.ANSWER, number=number)
+        _answer_decoupled(session, number, exchanges, requests)
         return
     records = [
         _record(exchange, request, response)
@@ -70,6 +70,27 @@ def answer(
         if len(records) == 1:
             raise
         _answer_each(session, number, records, error)
+
+
+def _answer_decoupled(
+    session: Session, number: int, exchanges: list[Exchange], requests: list[InferenceRequest]
+) -> None:
+    """Models send their responses themselves; what is left to say is which requests they want to see again."""
+    statuses = [
+        Status.RESCHEDULE if request.release_flags() == RELEASE_RESCHEDULE and not exchange.closed else Status.NOTHING
+        for exchange, request in zip(exchanges, requests, strict=True)
+    ]
+    if Status.RESCHEDULE not in statuses:
+        session.send(FrameKind.ANSWER, number=number)
+        return
+    for exchange, status in zip(exchanges, statuses, strict=True):
+        exchange.closed = exchange.closed or status == Status.RESCHEDULE
+
+    def pack(packer: Packer) -> None:
+        for status in statuses:
+            pack_response(packer, ResponseRecord(status))
+
+    session.send_packed(FrameKind.ANSWER, pack, entry=len(statuses), number=number)
 
 
 def _record(exchange: Exchange, request: InferenceRequest, response: InferenceResponse | None) -> ResponseRecord:

@@ -57,6 +57,7 @@ class Session:
         self._packing = Lock()
         self._turn = Condition(Lock())
         self._leading = False
+        self._followers = 0
         self._reader: Thread | None = None
         self._numbers = count(1)
         self._mailboxes: dict[int, Mailbox] = {}
@@ -156,7 +157,9 @@ class Session:
         turn = self._turn
         with turn:
             while not mailbox.frames and self._leading:
+                self._followers += 1
                 turn.wait()
+                self._followers -= 1
             if mailbox.frames:
                 return mailbox.frames.popleft()
             self._leading = True
@@ -168,7 +171,8 @@ class Session:
         finally:
             with turn:
                 self._leading = False
-                turn.notify_all()
+                if self._followers:
+                    turn.notify_all()
         return mailbox.frames.popleft()
 
     def watch(self, mailbox: Mailbox, wake: Callable[[], object]) -> None:
@@ -197,16 +201,17 @@ class Session:
         return view
 
     def _deal(self, frame: Frame) -> None:
-        if frame.kind == FrameKind.SEGMENT:
-            self._segments.add(*self._channel.take_segment(frame))
-            return
-        if frame.kind == FrameKind.SEGMENT_GONE:
-            self._segments.remove(frame.number)
-            return
-        if frame.kind in {FrameKind.REPLY, FrameKind.CALLED_RESPONSE}:
-            mailbox = self._mailboxes.get(frame.number)
-        else:
-            mailbox = self.commands
+        kind = frame.kind
+        mailbox: Mailbox | None = self.commands
+        if kind != FrameKind.BATCH:
+            if kind == FrameKind.SEGMENT:
+                self._segments.add(*self._channel.take_segment(frame))
+                return
+            if kind == FrameKind.SEGMENT_GONE:
+                self._segments.remove(frame.number)
+                return
+            if kind in (FrameKind.REPLY, FrameKind.CALLED_RESPONSE):
+                mailbox = self._mailboxes.get(frame.number)
         if mailbox is None:
             if frame.kind == FrameKind.CALLED_RESPONSE:
                 self._drop(frame)
@@ -214,7 +219,8 @@ class Session:
         with self._turn:
             mailbox.frames.append(frame)
             wake = mailbox.wake
-            self._turn.notify_all()
+            if self._followers:
+                self._turn.notify_all()
         if wake is not None:
             wake()
 

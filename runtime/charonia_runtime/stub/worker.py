@@ -1,6 +1,7 @@
 """The child's main loop: import the model, complete its configuration or initialize it, then run batch after batch."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -88,6 +89,7 @@ class Worker:
         except BaseException as error:  # noqa: BLE001  # SystemExit, too: the server hears of it
             self._session.send(FrameKind.INITIALIZED, {"error": describe(error)})
         else:
+            gc.freeze()  # what the model has loaded stays: no collection need look at it again
             context.phase = Phase.EXECUTE
             self._session.send(FrameKind.INITIALIZED, {})
 
