@@ -3,15 +3,12 @@ The `onnxruntime` backend: ONNX models, run in this process by the onnxruntime p
 
     backend        the life of one loaded version: auto-complete, load, instances
     library        the package itself: import, errors, process-wide thread pool
-    model_file     where the ONNX file lies
     graph          what a session says of its inputs and outputs
     completion     graph → what the configuration leaves open
     checks         graph against configuration, before anything is served
-    parameters     the texts of configurations and command lines → values
     providers      execution accelerators and devices → execution providers
     sessions       session options; sessions shared by instances
     tensors        numpy arrays ⇄ what a session takes and gives
-    batch_tensors  inputs made from, and outputs cut by, the shape of a batch
     instance       one execution
 
 Threads of a session sleep between two runs instead of spinning, which is onnxruntime's default: a spinning pool burns

@@ -3,7 +3,6 @@
 import logging
 from typing import Any, ClassVar
 
-from charonia_runtime.backends.onnxruntime.batch_tensors import check_kinds
 from charonia_runtime.backends.onnxruntime.checks import check_graph
 from charonia_runtime.backends.onnxruntime.completion import complete_from_graph, is_complete
 from charonia_runtime.backends.onnxruntime.graph import read_graph
@@ -14,15 +13,17 @@ from charonia_runtime.backends.onnxruntime.library import (
     set_up_global_pool,
     wants_global_pool,
 )
-from charonia_runtime.backends.onnxruntime.model_file import DEFAULT_NAME, find_model_file
-from charonia_runtime.backends.onnxruntime.parameters import boolean_of, integer_of
 from charonia_runtime.backends.onnxruntime.providers import execution_providers
 from charonia_runtime.backends.onnxruntime.sessions import SessionPlan, Sessions, run_options, session_settings
 from charonia_runtime.core.backend import BackendTraits, ModelFiles
+from charonia_runtime.core.batch_tensors import check_kinds
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.instances import placements, resolve_instance_groups
+from charonia_runtime.core.parameters import boolean_of, integer_of
+from charonia_runtime.model_file import find_model_file
 
 _logger = logging.getLogger(__name__)
+_DEFAULT_NAME = "model.onnx"
 _DEFAULT_MAX_BATCH_SIZE = 4
 
 
@@ -35,7 +36,7 @@ class Backend:
     """
 
     traits: ClassVar[BackendTraits] = BackendTraits(
-        default_model_filename=DEFAULT_NAME,
+        default_model_filename=_DEFAULT_NAME,
         default_cpu_instances=2,
         # Without the GPU build of the package a model that says nothing of devices runs on the CPU.
         preferred_kind=InstanceKind.AUTO if has_cuda_build() else InstanceKind.CPU,
@@ -83,7 +84,10 @@ class Backend:
     def _plan(self, config: ModelConfig, placement: Placement) -> SessionPlan:
         providers = execution_providers(config, placement.kind, placement.device_id)
         return SessionPlan(
-            find_model_file(self._files, config, placement.kind, placement.device_id),
+            # A model may be a folder, with its external data beside the file.
+            find_model_file(
+                self._files, config, placement.kind, placement.device_id, _DEFAULT_NAME, inside=_DEFAULT_NAME
+            ),
             providers,
             session_settings(config, global_pool=self._global_pool),
             placement.name if any(provider.captures_graphs for provider in providers) else "",

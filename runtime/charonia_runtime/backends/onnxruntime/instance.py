@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from charonia_runtime.backends.onnxruntime.batch_tensors import batch_input, cut_output
 from charonia_runtime.backends.onnxruntime.graph import Graph
 from charonia_runtime.backends.onnxruntime.library import translate
 from charonia_runtime.backends.onnxruntime.tensors import array_of, bfloat16_value, string_array
 from charonia_runtime.core.batch import Batch
+from charonia_runtime.core.batch_tensors import batch_input, cut_output
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, UnsupportedError

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from charonia_runtime.backends.onnxruntime.parameters import boolean_of, integer_of
 from charonia_runtime.core.errors import InferenceError, InternalError, UnavailableError, UnsupportedError
+from charonia_runtime.core.parameters import boolean_of, integer_of
 
 _STATUS = re.compile(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", re.DOTALL)
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")

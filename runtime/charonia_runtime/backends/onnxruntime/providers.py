@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from charonia_runtime.backends.onnxruntime.parameters import boolean, integer
 from charonia_runtime.core.config import Accelerator, InstanceKind, ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
+from charonia_runtime.core.parameters import boolean, integer
 
 CPU: Final = "CPUExecutionProvider"
 CUDA: Final = "CUDAExecutionProvider"

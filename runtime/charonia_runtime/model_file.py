@@ -1,4 +1,4 @@
-"""Where a model's ONNX file lies, and which file a GPU gets."""
+"""Where a version's model file lies, and which file a GPU gets; for the backends that load one."""
 
 import ctypes
 from pathlib import Path
@@ -7,27 +7,28 @@ from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.config import InstanceKind, ModelConfig
 from charonia_runtime.core.errors import UnavailableError
 
-DEFAULT_NAME = "model.onnx"
 _COMPUTE_CAPABILITY_MAJOR = 75
 _COMPUTE_CAPABILITY_MINOR = 76
 
 
-def find_model_file(files: ModelFiles, config: ModelConfig, kind: InstanceKind, device_id: int) -> Path:
+def find_model_file(
+    files: ModelFiles, config: ModelConfig, kind: InstanceKind, device_id: int, default_name: str, *, inside: str = ""
+) -> Path:
     """
-    The file to load: an ONNX file, or `model.onnx` in a folder of that name with the external data beside it.
+    The file to load: the one that the configuration names, else `default_name` (backends.md §0.1).
 
-    Raises UnavailableError when there is none.
+    Where it is a folder, the file `inside` that folder. Raises UnavailableError when there is none.
     """
-    path = files.version_directory / _file_name(config, kind, device_id)
-    if path.is_dir():
-        path /= DEFAULT_NAME
+    path = files.version_directory / _file_name(config, kind, device_id, default_name)
+    if inside and path.is_dir():
+        path /= inside
     if not path.exists():
         raise UnavailableError(f"unable to find '{path}' for model instance '{files.name}'")
     return path
 
 
-def _file_name(config: ModelConfig, kind: InstanceKind, device_id: int) -> str:
-    name = config.default_model_filename or DEFAULT_NAME
+def _file_name(config: ModelConfig, kind: InstanceKind, device_id: int, default_name: str) -> str:
+    name = config.default_model_filename or default_name
     if kind is InstanceKind.GPU and config.cc_model_filenames:
         return config.cc_model_filenames.get(compute_capability(device_id), name)
     return name

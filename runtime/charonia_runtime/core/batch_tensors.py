@@ -58,7 +58,7 @@ _SCATTER = "BATCH_SCATTER_WITH_INPUT_SHAPE"
 
 
 def check_kinds(config: ModelConfig) -> None:
-    """Raises InvalidArgumentError for a kind that this backend does not know."""
+    """Raises InvalidArgumentError for a kind that is unknown."""
     for index, made in enumerate(config.batch_inputs):
         if made.kind not in _MAKERS:
             raise InvalidArgumentError(
