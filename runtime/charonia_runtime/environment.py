@@ -20,6 +20,8 @@ class Environment:
     """`TRITON_PARALLEL_INSTANCE_LOADING`; None leaves it to the backends."""
     scheduler_waits_for: int = 0
     """`TRITONSERVER_DELAY_SCHEDULER`: how many requests must wait before the first runs; for tests of batching."""
+    backlog_waits_for: int = 0
+    """`TRITONSERVER_BACKLOG_DELAY_SCHEDULER`: the same of sequences without a slot."""
     grpc_delay_seconds: float = 0.0
     """`TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC`: delay of answers that are no inference; for tests of clients."""
 
@@ -31,6 +33,7 @@ class Environment:
             quote_log_messages=variables.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") != "0",
             parallel_instances=_PARALLEL.get(variables.get("TRITON_PARALLEL_INSTANCE_LOADING", "")),
             scheduler_waits_for=_count(variables.get("TRITONSERVER_DELAY_SCHEDULER", "")),
+            backlog_waits_for=_count(variables.get("TRITONSERVER_BACKLOG_DELAY_SCHEDULER", "")),
             grpc_delay_seconds=float(_count(variables.get("TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC", ""))),
         )
 

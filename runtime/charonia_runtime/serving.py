@@ -62,6 +62,7 @@ class _Server:
                 parallel_instances=options.environment.parallel_instances,
                 resolve_memory=shared_memory.resolve,
                 delay_scheduler=options.environment.scheduler_waits_for,
+                delay_backlog=options.environment.backlog_waits_for,
             ),
             shared_memory=shared_memory,
             settings=partial(SettingsStore, log, options.trace.start),

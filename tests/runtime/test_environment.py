@@ -16,12 +16,17 @@ def test_every_variable():
             "TRITON_SERVER_ESCAPE_LOG_MESSAGES": "0",
             "TRITON_PARALLEL_INSTANCE_LOADING": "0",
             "TRITONSERVER_DELAY_SCHEDULER": "12",
+            "TRITONSERVER_BACKLOG_DELAY_SCHEDULER": "3",
             "TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC": "2",
         }
     )
 
     assert environment == Environment(
-        quote_log_messages=False, parallel_instances=False, scheduler_waits_for=12, grpc_delay_seconds=2.0
+        quote_log_messages=False,
+        parallel_instances=False,
+        scheduler_waits_for=12,
+        backlog_waits_for=3,
+        grpc_delay_seconds=2.0,
     )
 
 

@@ -12,6 +12,7 @@ from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, UnsupportedError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ParameterValue
+from charonia_runtime.core.states import SequenceStates, take_states
 from charonia_runtime.core.statistics import ExecutionTimes
 from charonia_runtime.core.tensor import Tensor, bytes_of
 
@@ -30,7 +31,7 @@ class Batch:
 
     __slots__ = (
         "_answered", "_deliver", "_outbox", "_unanswered", "config", "end_ns", "inputs_ready_ns", "outputs_ready_ns",
-        "requests", "rows", "start_ns", "version",
+        "requests", "rescheduled", "rows", "start_ns", "states", "version",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,10 @@ class Batch:
         self.inputs_ready_ns = 0
         self.outputs_ready_ns = 0
         self.end_ns = 0
+        self.states: list[SequenceStates] | None = None
+        """What the model made of each request's sequence; None where it has no states or failed."""
+        self.rescheduled: list[int] = []
+        """Indexes of the requests that the model wants to see again instead of ending them."""
         self._unanswered = len(requests)
         self._answered = [False] * self._unanswered
         self._outbox: Answers = []
@@ -118,6 +123,14 @@ class Batch:
         request = self.requests[index]
         self._send(index, InferenceResponse(request.model_name, self.version, request.id, flag_only=True))
 
+    def reschedule(self, index: int) -> None:
+        """Let request `index` come again in a later batch: a step of an iterative sequence that is not its last."""
+        if self._answered[index]:
+            raise InternalError("a request was rescheduled after its final response")
+        self._answered[index] = True
+        self._unanswered -= 1
+        self.rescheduled.append(index)
+
     def scatter(
         self, outputs: Mapping[str, npt.NDArray[Any]], cut: Mapping[str, Sequence[npt.NDArray[Any]]] | None = None
     ) -> None:
@@ -125,10 +138,13 @@ class Batch:
         Answer every request with its rows of `outputs`, reshaped back as the configuration says. Nothing is copied.
 
         `cut` holds outputs that the backend has already divided: one array for each request, given back as it is.
-        A request whose rows are missing from an output gets Triton's UNSUPPORTED error instead.
+        A request whose rows are missing from an output gets Triton's UNSUPPORTED error instead. Outputs that are states
+        of the requests' sequences are kept for the engine; raises InternalError when they are not as configured.
         """
         if not self.outputs_ready_ns:
             self.mark_outputs_ready()
+        if self.config.states:
+            self.states, outputs = take_states(self.config, self.requests, outputs)
         columns = [self._column(name, array) for name, array in outputs.items()]
         start = 0
         for index, request in enumerate(self.requests):

@@ -7,10 +7,11 @@ What the engine and the backends need to know of a model, as immutable types.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.scheduling import Direct, Scheduling
+from charonia_runtime.core.scheduling import Direct, Scheduling, SequenceBatching, SequenceState
 
 
 class TensorFormat(Enum):
@@ -231,6 +232,11 @@ class ModelConfig:
     def batches(self) -> bool:
         """Whether every tensor has a batch dimension in front."""
         return self.max_batch_size > 0
+
+    @cached_property
+    def states(self) -> tuple[SequenceState, ...]:
+        """What the server keeps for the model's sequences between requests."""
+        return self.scheduling.states if isinstance(self.scheduling, SequenceBatching) else ()
 
     def input(self, name: str) -> TensorSpec | None:
         return next((spec for spec in self.inputs if spec.name == name), None)

@@ -44,6 +44,8 @@ class RequestFlow:
         self._admission = admission
         self._scheduler = scheduler
         self._order = order
+        self._orders_arrivals = order is not None
+        """Whether answers leave in the order in which requests arrived; a subclass may have its own."""
         self._loop = asyncio.get_running_loop()
         self._free: list[Runner] = []
         self._reserved: dict[int, asyncio.Future[None]] = {}
@@ -69,7 +71,7 @@ class RequestFlow:
         scheduler.enqueue(request)
         self.in_flight += 1
         self.statistics.pending += 1
-        if self._order is not None:
+        if self._orders_arrivals and self._order is not None:
             self._order.add(request)
         if not self._turn_comes and (self._free or scheduler.expires):
             self._turn_comes = True
@@ -116,6 +118,13 @@ class RequestFlow:
         """Let these instances take requests."""
         self._free += runners
         self._dispatch(time.monotonic_ns())
+
+    def relieve(self, runner: Runner) -> bool:  # noqa: ARG002 - nothing is, here
+        """Bind this instance to nothing more; whether it may be removed now, or only when it is `vacated`."""
+        return True
+
+    async def vacated(self, runner: Runner) -> None:
+        """Return when nothing is bound to this instance any more, which was relieved."""
 
     def remove(self, runner: Runner) -> None:
         """Give this instance no more requests; what it has been handed it still executes."""

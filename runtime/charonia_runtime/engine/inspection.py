@@ -16,6 +16,7 @@ from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.validation import refuse_unsupported, validate_states, validate_tensors
 from charonia_runtime.core.versions import select_versions
 from charonia_runtime.engine.backend_search import LoadBackend, find_backend
+from charonia_runtime.engine.initial_states import read_initial_states
 from charonia_runtime.engine.reading import ModelReader
 from charonia_runtime.engine.registry import DUPLICATE
 from charonia_runtime.engine.repository import ModelRepositories, RepositoryEntry
@@ -126,6 +127,10 @@ class _Inspection:
             filename = config.default_model_filename
             if filename and not (directory / filename).exists():
                 yield Fault(entry.name, directory / filename, "default_model_filename", "the model's file is missing")
+        try:
+            read_initial_states(config, entry.directory)
+        except InferenceError as error:
+            yield self._in_config(error.message, "sequence_batching.state.initial_state")
         for index, output in enumerate(config.outputs):
             label_file = entry.directory / output.label_filename
             if output.label_filename and not label_file.is_file():

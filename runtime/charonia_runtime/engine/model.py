@@ -11,12 +11,14 @@ from charonia_runtime.core.config import ModelConfig, Placement
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.instances import placements, resolve_instance_groups
 from charonia_runtime.core.request import InferenceRequest
-from charonia_runtime.core.scheduling import DynamicBatching
+from charonia_runtime.core.scheduling import DynamicBatching, OldestStrategy, SequenceBatching
 from charonia_runtime.core.statistics import ModelStatistics
 from charonia_runtime.engine.admission import Admission, MemoryResolver
 from charonia_runtime.engine.flow import RequestFlow
 from charonia_runtime.engine.instance import Post, Runner, make_runner
 from charonia_runtime.engine.ordering import ResponseOrder
+from charonia_runtime.engine.schedulers.sequence import SequenceScheduler
+from charonia_runtime.engine.sequence_flow import SequenceFlow
 from charonia_runtime.engine.version_loading import LoadedBackend, load_backend
 from charonia_runtime.engine.warmup import run_warmup
 from charonia_runtime.protocols.model_config import complete
@@ -32,20 +34,21 @@ class Model:
     """
 
     def __init__(
-        self, loaded: LoadedBackend, *, resolve_memory: MemoryResolver | None = None, delay_scheduler: int = 0
+        self,
+        loaded: LoadedBackend,
+        *,
+        resolve_memory: MemoryResolver | None = None,
+        delay_scheduler: int = 0,
+        delay_backlog: int = 0,
     ) -> None:
         """Without instances yet; `load` is the way to one that serves."""
         self.config = loaded.config
         self.version = loaded.files.version
         self._loaded = loaded
-        self._flow = RequestFlow(
-            self.version,
-            Admission(loaded.config, resolve_memory),
-            loaded.scheduler,
-            _make_order(loaded.config),
-            delay_scheduler=delay_scheduler,
-        )
+        admission = Admission(loaded.config, resolve_memory)
+        self._flow = _make_flow(loaded, admission, delay_scheduler=delay_scheduler, delay_backlog=delay_backlog)
         self._runners: list[Runner] = []
+        self._leaving: set[asyncio.Task[None]] = set()
         self._slots = 0
         self._closing: asyncio.Task[None] | None = None
         """Where nobody waits for it: the event loop itself knows its tasks only weakly."""
@@ -61,20 +64,23 @@ class Model:
         parallel_instances: bool | None = None,
         resolve_memory: MemoryResolver | None = None,
         delay_scheduler: int = 0,
+        delay_backlog: int = 0,
     ) -> "Model":
         """
         A version that is ready to serve: loaded, with all its instances, warmed up.
 
         `parallel_instances` overrides the backend's own word on creating instances at the same time.
         `resolve_memory` finds the shared memory that requests name. `delay_scheduler` is the number of requests that
-        must wait before the first is scheduled (a hook for tests, scheduling §12). Raises InferenceError, with
-        everything closed again. When it is cancelled, the load ends in the background and is closed then: a library
-        cannot be stopped half-way.
+        must wait before the first is scheduled, `delay_backlog` that in a sequence batcher's backlog (hooks for tests,
+        scheduling §12). Raises InferenceError, with everything closed again. When it is cancelled, the load ends in the
+        background and is closed then: a library cannot be stopped half-way.
         """
 
         async def load() -> Model:
             loaded = await asyncio.to_thread(load_backend, files, config, backend_class, auto_complete=auto_complete)
-            model = cls(loaded, resolve_memory=resolve_memory, delay_scheduler=delay_scheduler)
+            model = cls(
+                loaded, resolve_memory=resolve_memory, delay_scheduler=delay_scheduler, delay_backlog=delay_backlog
+            )
             parallel = backend_class.traits.parallel_instances if parallel_instances is None else parallel_instances
             try:
                 await model._add_instances(loaded.placements, parallel=parallel)
@@ -123,7 +129,7 @@ class Model:
         """
         self._flow.stop()
         runners, self._runners = self._runners, []
-        await asyncio.gather(*(self._retire(runner) for runner in runners))
+        await asyncio.gather(*(self._retire(runner) for runner in runners), *self._leaving)
         await asyncio.to_thread(self._close_backend)
 
     async def update_instances(self, config: ModelConfig) -> None:
@@ -131,7 +137,8 @@ class Model:
         Take over the instance groups and the version policy of `config` without a reload (model-management §5.3).
 
         Instances of the same kind, device and profiles stay; new ones are created, then surplus ones are closed after
-        their batch. Raises InferenceError; then the model serves on as it was.
+        their batch, or in the background once their sequences are over. Raises InferenceError; then the model serves on
+        as it was.
         """
         files, backend = self._loaded.files, self._loaded.backend
         changed = complete(
@@ -143,7 +150,12 @@ class Model:
         self.config = changed
         for runner in surplus:
             self._runners.remove(runner)
-        await asyncio.gather(*(self._retire(runner) for runner in surplus))
+        bound = [runner for runner in surplus if not self._flow.relieve(runner)]
+        for runner in bound:
+            task = asyncio.create_task(self._retire_when_vacated(runner))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+        await asyncio.gather(*(self._retire(runner) for runner in surplus if runner not in bound))
 
     async def _add_instances(self, wanted: Sequence[Placement], *, parallel: bool) -> None:
         """Create, warm up and put to work. Raises InferenceError; then none of them stays."""
@@ -175,6 +187,10 @@ class Model:
     async def _retire(self, runner: Runner) -> None:
         self._flow.remove(runner)
         await runner.close()
+
+    async def _retire_when_vacated(self, runner: Runner) -> None:
+        await self._flow.vacated(runner)
+        await self._retire(runner)
 
     def _close_backend(self) -> None:
         try:
@@ -214,9 +230,24 @@ async def _all(steps: Iterable[Coroutine[None, None, None]]) -> None:
             raise result
 
 
+def _make_flow(loaded: LoadedBackend, admission: Admission, *, delay_scheduler: int, delay_backlog: int) -> RequestFlow:
+    version, scheduler, order = loaded.files.version, loaded.scheduler, _make_order(loaded.config)
+    if isinstance(scheduler, SequenceScheduler):
+        return SequenceFlow(
+            version, admission, scheduler, order, delay_scheduler=delay_scheduler, delay_backlog=delay_backlog
+        )
+    return RequestFlow(version, admission, scheduler, order, delay_scheduler=delay_scheduler)
+
+
 def _make_order(config: ModelConfig) -> ResponseOrder | None:
-    scheduling = config.scheduling
-    return ResponseOrder() if isinstance(scheduling, DynamicBatching) and scheduling.preserve_ordering else None
+    batching = config.scheduling
+    if isinstance(batching, SequenceBatching):
+        return _order_if(isinstance(batching.strategy, OldestStrategy) and batching.strategy.preserve_ordering)
+    return _order_if(isinstance(batching, DynamicBatching) and batching.preserve_ordering)
+
+
+def _order_if(wanted: bool) -> ResponseOrder | None:
+    return ResponseOrder() if wanted else None
 
 
 def _like(placement: Placement) -> Placement:

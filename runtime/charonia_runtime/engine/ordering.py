@@ -18,14 +18,16 @@ class ResponseOrder:
         self._held: OrderedDict[int, list[tuple[InferenceRequest, InferenceResponse]]] = OrderedDict()
 
     def add(self, request: InferenceRequest) -> None:
-        """`request` is behind all that were added before."""
-        self._held[id(request)] = []
+        """`request` is behind all that were added before; it stays where it is when it is added again."""
+        self._held.setdefault(id(request), [])
 
     def release(
         self, request: InferenceRequest, response: InferenceResponse
     ) -> list[tuple[InferenceRequest, InferenceResponse]]:
-        """The responses that may leave now that there is this one."""
+        """The responses that may leave now that there is this one; that of a request never added waits for nobody."""
         held = self._held
+        if id(request) not in held:
+            return [(request, response)]
         held[id(request)].append((request, response))
         released: list[tuple[InferenceRequest, InferenceResponse]] = []
         while held:

@@ -15,6 +15,7 @@ from charonia_runtime.core.validation import (
     validate_tensors,
 )
 from charonia_runtime.engine.answers import AnswerFinisher, read_labels
+from charonia_runtime.engine.initial_states import read_initial_states
 from charonia_runtime.engine.schedulers.base import Scheduler, make_scheduler
 from charonia_runtime.engine.warmup import Warmup, read_warmups
 from charonia_runtime.protocols.model_config import complete
@@ -63,7 +64,7 @@ def _load(backend: Backend, files: ModelFiles, config: ModelConfig, *, auto_comp
     validate_optional_inputs(config, backend.traits)
     config = complete(resolve_instance_groups(config, backend.traits, files.gpus))
     validate_states(config)
-    scheduler = make_scheduler(config)
+    scheduler = make_scheduler(config, read_initial_states(config, files.directory))
     finisher = AnswerFinisher(config, read_labels(files.directory, config))
     warmups = read_warmups(config, files.directory)
     backend.load(config)

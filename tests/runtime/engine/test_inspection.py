@@ -13,6 +13,10 @@ WARM = (
     'model_warmup { name: "w" batch_size: 1 inputs { key: "INPUT" value { data_type: TYPE_INT32 dims: 4 '
     'input_data_file: "data" } } }'
 )
+STATE = (
+    'sequence_batching { state { input_name: "S" output_name: "T" data_type: TYPE_INT32 dims: 4 '
+    'initial_state { name: "s" data_type: TYPE_INT32 dims: 4 data_file: "state.bin" } } }'
+)
 
 ENSEMBLE = """
 platform: "ensemble"
@@ -65,7 +69,7 @@ def test_a_missing_repository():
             {"config": LABELS.replace("TYPE_FP32", "TYPE_INT32") + "input { name: 'B' data_type: TYPE_INT32 dims: 4 }"},
             "config.pbtxt", "output[1].label_filename", "labels.txt",
         ),
-        ({"config": "sequence_batching { }"}, "config.pbtxt", "sequence_batching", "is not supported yet"),
+        ({"config": STATE}, "config.pbtxt", "sequence_batching.state.initial_state", "initial_state/state.bin"),
         ({"base": ENSEMBLE}, "config.pbtxt", "ensemble_scheduling", "is not supported yet"),
         ({"config": WARM}, "config.pbtxt", 'model_warmup[0].inputs["INPUT"].input_data_file', "warmup/data"),
     ],

@@ -14,9 +14,8 @@ from charonia_runtime.core.errors import (
     InternalError,
     InvalidArgumentError,
     UnavailableError,
-    UnsupportedError,
 )
-from charonia_runtime.core.scheduling import Direct, DynamicBatching, QueuePolicy, SequenceBatching
+from charonia_runtime.core.scheduling import Direct, DynamicBatching, QueuePolicy
 from charonia_runtime.core.statistics import FailureReason
 from charonia_runtime.engine.model import Model
 from charonia_runtime.engine.pace import Pace
@@ -370,11 +369,6 @@ async def test_a_cancelled_load_is_closed_once_it_is_over(tmp_path, fails):
         await loading
     may_go_on.set()
     await until(lambda: Slow.made[0].closed)
-
-
-async def test_schedulers_that_are_not_there_yet_are_refused(tmp_path):
-    with pytest.raises(UnsupportedError, match="sequence_batching"):
-        await load(tmp_path, fake_backend(), config(scheduling=SequenceBatching()))
 
 
 async def test_closing_answers_everything(tmp_path):

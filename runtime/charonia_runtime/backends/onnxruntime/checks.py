@@ -1,12 +1,12 @@
 """Load-time checks of a configuration against the graph, with Triton's texts (backends.md §0, §1)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from charonia_runtime.backends.onnxruntime.graph import Graph, GraphTensor
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
-from charonia_runtime.core.scheduling import SequenceBatching, SequenceControl
+from charonia_runtime.core.scheduling import SequenceBatching, SequenceControl, SequenceState
 from charonia_runtime.core.tensor import shape_text
 
 
@@ -19,6 +19,8 @@ def check_graph(config: ModelConfig, graph: Graph) -> None:
     accepted = {**graph.inputs, **graph.initializers}
     for spec in config.inputs:
         _check_input(config, spec, accepted)
+    for state in config.states:
+        _check_state(config, state, graph)
     scattered = {name for output in config.batch_outputs for name in output.target_names}
     for spec in config.outputs:
         _check_output(config, spec, graph.outputs, any_shape=spec.name in scattered)
@@ -146,6 +148,33 @@ def _check_control(config: ModelConfig, control: SequenceControl, inputs: Mappin
             f"{subject}, the model expects data-type {tensor.element} but the model configuration specifies data-type "
             f"{control.datatype.config_name}"
         )
+
+
+def _check_state(config: ModelConfig, state: SequenceState, graph: Graph) -> None:
+    """A state's two ends, named by their fields; where the graph or the configuration says -1, any size will do."""
+    ends = (("input_name", state.input_name, graph.inputs), ("output_name", state.output_name, graph.outputs))
+    for field, name, tensors in ends:
+        subject = f"unable to load model '{config.name}', sequence_batching.state.{field} '{name}'"
+        tensor = tensors.get(name)
+        if tensor is None:
+            raise InvalidArgumentError(f"{subject} is not in the model, which has: {_listed(tensors)}")
+        if tensor.datatype is not state.datatype:
+            raise InvalidArgumentError(
+                f"{subject} has data-type TYPE_{tensor.datatype.wire_name} in the model but "
+                f"{state.datatype.config_name} in the configuration"
+            )
+        full = (-1, *state.dims) if config.batches else state.dims
+        if tensor.shape and not _may_be_equal(tensor.shape, full):
+            raise InvalidArgumentError(
+                f"{subject} has shape {shape_text(tensor.shape)} in the model but {shape_text(full)} in the "
+                "configuration"
+            )
+
+
+def _may_be_equal(shape: Sequence[int], other: Sequence[int]) -> bool:
+    return len(shape) == len(other) and all(
+        left == right or -1 in {left, right} for left, right in zip(shape, other, strict=True)
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,13 +1,13 @@
 """Auto-complete: what a graph tells and the configuration leaves open (model-config.md §16)."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from charonia_runtime.backends.onnxruntime.graph import Graph, GraphTensor
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.errors import InvalidArgumentError
-from charonia_runtime.core.scheduling import Direct, DynamicBatching
+from charonia_runtime.core.scheduling import Direct, DynamicBatching, SequenceBatching
 
 _logger = logging.getLogger(__name__)
 
@@ -24,11 +24,20 @@ def complete_from_graph(config: ModelConfig, graph: Graph, default_max_batch_siz
     Raises InvalidArgumentError when the configuration wants to batch and the graph cannot.
     """
     config = _complete_batching(config, graph, default_max_batch_size)
+    kept = _kept_by_server(config)
     if not config.inputs and not config.batch_inputs:
-        config = replace(config, inputs=_specs(graph.inputs.values(), config.batches))
+        config = replace(config, inputs=_specs(graph.inputs.values(), config.batches, kept))
     if not config.outputs:
-        config = replace(config, outputs=_specs(graph.outputs.values(), config.batches))
+        config = replace(config, outputs=_specs(graph.outputs.values(), config.batches, kept))
     return config
+
+
+def _kept_by_server(config: ModelConfig) -> frozenset[str]:
+    """The controls and states of sequences: the model's inputs and outputs, but not its clients'."""
+    if not isinstance(config.scheduling, SequenceBatching):
+        return frozenset()
+    controls = {control.name for control in config.scheduling.controls}
+    return frozenset(controls.union(*((state.input_name, state.output_name) for state in config.states)))
 
 
 def _complete_batching(config: ModelConfig, graph: Graph, default_max_batch_size: int) -> ModelConfig:
@@ -53,8 +62,12 @@ def _complete_batching(config: ModelConfig, graph: Graph, default_max_batch_size
     return config
 
 
-def _specs(tensors: Iterable[GraphTensor], batches: bool) -> tuple[TensorSpec, ...]:
-    return tuple(_spec(tensor, tensor.shape[1:] if batches else tensor.shape, batches) for tensor in tensors)
+def _specs(tensors: Iterable[GraphTensor], batches: bool, without: Collection[str]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        _spec(tensor, tensor.shape[1:] if batches else tensor.shape, batches)
+        for tensor in tensors
+        if tensor.name not in without
+    )
 
 
 def _spec(tensor: GraphTensor, dims: tuple[int, ...], batches: bool) -> TensorSpec:

@@ -25,7 +25,8 @@ class Instance:
         self._run_options = run_options
         self._batch_inputs = config.batch_inputs
         self._batch_outputs = {name: spec for spec in config.batch_outputs for name in spec.target_names}
-        self._output_names = [spec.name for spec in config.outputs]
+        states = [state.output_name for state in config.states]
+        self._output_names = list(dict.fromkeys([spec.name for spec in config.outputs] + states))
         accepted = {**graph.inputs, **graph.initializers}
         self._datatypes = {name: tensor.datatype for name, tensor in accepted.items()}
         self._scalars = frozenset(name for name, tensor in accepted.items() if not tensor.shape)
@@ -33,7 +34,8 @@ class Instance:
             spec.name: spec.backend_dims for spec in config.outputs if not graph.outputs[spec.name].shape
         }
         # `run` gives arrays and takes strings, but has no numpy type for BF16 outputs.
-        self._in_values = any(spec.datatype is DataType.BF16 for spec in config.outputs)
+        produced = [spec.datatype for spec in config.outputs] + [state.datatype for state in config.states]
+        self._in_values = DataType.BF16 in produced
         if self._in_values and DataType.BYTES in self._datatypes.values():
             raise UnsupportedError(
                 f"unable to load model '{config.name}', onnxruntime's Python package cannot run models that have both "
@@ -82,7 +84,7 @@ class Instance:
         return self._library.OrtValue.ortvalue_from_numpy(np.require(array, requirements=["C", "A"]))
 
     def _run(self, feeds: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
-        """All configured outputs by name. Raises InternalError with onnxruntime's text."""
+        """All configured outputs and states by name. Raises InternalError with onnxruntime's text."""
         try:
             arrays: Sequence[npt.NDArray[Any]]
             if self._in_values:

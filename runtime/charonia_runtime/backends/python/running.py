@@ -11,6 +11,7 @@ from charonia_runtime.core.batch import Batch
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InferenceError, InternalError
 from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Block
 from charonia_runtime.ipc.frames import Frame, FrameKind
@@ -56,6 +57,7 @@ class RunningBatches:
             spec.name: partial(_backend_shape, spec, lead) for spec in config.inputs if spec.reshape is not None
         }
         self._reshaped_outputs = {spec.name: spec for spec in config.outputs if spec.reshape is not None}
+        self._iterative = isinstance(config.scheduling, SequenceBatching) and config.scheduling.iterative
         self._prefix = f"Failed to process the request(s) for model '{name}', message: "
 
     @property
@@ -125,8 +127,7 @@ class RunningBatches:
         for index in running.indexes[: frame.entry]:
             response = unpack_response(unpacker)
             if response.status == Status.RESCHEDULE:
-                text = f"{self._prefix}only models with iterative sequences can reschedule requests."
-                batch.respond_error(index, InternalError(text))
+                self._reschedule(batch, index)
             elif response.status != Status.NOTHING:
                 self._send(running, index, response, final=True)
         self.finish(running)
@@ -174,6 +175,13 @@ class RunningBatches:
         number, entry = _TARGET.unpack_from(frame.body)
         running = self._batches.get(number)
         return running is not None and running.batch.requests[running.indexes[entry]].cancelled
+
+    def _reschedule(self, batch: Batch, index: int) -> None:
+        if self._iterative:
+            batch.reschedule(index)
+        else:
+            text = f"{self._prefix}only models with iterative sequences can reschedule requests."
+            batch.respond_error(index, InternalError(text))
 
     def _leave(self, running: RunningBatch) -> None:
         """Let a response go at once; that it was the last one may end the batch."""

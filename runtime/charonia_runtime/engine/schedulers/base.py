@@ -1,14 +1,17 @@
 """What every scheduler can do for `engine.model`, and the choice of one by a model's configuration."""
 
+from collections.abc import Mapping
 from typing import Protocol, assert_never
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import UnsupportedError
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import Direct, DynamicBatching, Ensemble, SequenceBatching
+from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.schedulers.direct import DirectScheduler
 from charonia_runtime.engine.schedulers.dynamic import DynamicScheduler
 from charonia_runtime.engine.schedulers.queue import Rejection
+from charonia_runtime.engine.schedulers.sequence import SequenceScheduler
 
 
 class Scheduler(Protocol):
@@ -45,15 +48,19 @@ class Scheduler(Protocol):
     def __len__(self) -> int: ...
 
 
-def make_scheduler(config: ModelConfig) -> Scheduler:
-    """The scheduler that `config` asks for. Raises UnsupportedError, naming the field, for one that there is not."""
+def make_scheduler(config: ModelConfig, initial_states: Mapping[str, Tensor] | None = None) -> Scheduler:
+    """
+    The scheduler that `config` asks for. Raises UnsupportedError, naming the field, for one that there is not.
+
+    `initial_states` are what the states of a new sequence are, by input name.
+    """
     match config.scheduling:
         case Direct():
             return DirectScheduler()
         case DynamicBatching() as batching:
             return DynamicScheduler(config, batching)
-        case SequenceBatching():
-            raise UnsupportedError(f"model '{config.name}': sequence_batching is not supported yet")
+        case SequenceBatching() as sequence_batching:
+            return SequenceScheduler(config, sequence_batching, initial_states)
         case Ensemble():
             raise UnsupportedError(f"model '{config.name}': ensemble_scheduling is not supported yet")
         case _:

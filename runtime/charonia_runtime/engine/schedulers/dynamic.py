@@ -109,6 +109,7 @@ class Likeness:
     def of(cls, config: ModelConfig) -> "Likeness | None":
         """What the model demands; None where any two requests fit together."""
         by_shape = tuple(spec.name for spec in config.inputs if -1 in spec.dims and not spec.allow_ragged)
+        by_shape += tuple(state.input_name for state in config.states if -1 in state.dims)
         by_value = tuple(spec.name for spec in config.inputs if spec.is_shape_tensor)
         by_name = any(spec.optional for spec in config.inputs)
         return cls(by_shape, by_value, by_name=by_name) if by_shape or by_value or by_name else None
