@@ -10,13 +10,14 @@ from typing import Any, Final
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.frontends.v2_http.answers import JSON, TEXT, error_answer
 from charonia_runtime.frontends.v2_http.compression import ENCODINGS, choose_encoding, compress, decompress
-from charonia_runtime.frontends.v2_http.connection import Buffer, Connection
-from charonia_runtime.frontends.v2_http.messages import JSON, TEXT, Request, error_answer
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response
 from charonia_runtime.protocols.v2_json_header import OutputForm
+from charonia_runtime.wires.connection import Buffer, Connection
+from charonia_runtime.wires.messages import Request
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,11 @@ class InferExchange:
         if not response.flag_only:
             self._count += 1
             self._response = response
-        if not response.final or self._connection.exchange is not self:
+        if not response.final:
+            return
+        # The request knows its sink: a cycle would keep its tensors until the garbage collector's next, long, round.
+        self._inference = None
+        if self._connection.exchange is not self:
             return
         try:
             self._answer()
