@@ -33,6 +33,8 @@ class FakeModel:
         self.updates: list[ModelConfig] = []
         self.in_place = True
         self.closed = False
+        self.labels: dict[str, list[str]] = {}
+        self.composing: tuple[FakeModel, ...] = ()
         self._idle = asyncio.Event()
         self._idle.set()
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.statistics import ExecutionTimes
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 
 ParameterValue = bool | int | float | str
@@ -104,6 +105,8 @@ class InferenceRequest:
     """What a decoupled model waits for before each response but the first; None lets it send freely."""
     callers: tuple[str, ...] = ()
     """The models that wait for this request's answer, outermost first: those that called it while they ran."""
+    executed: Callable[[ExecutionTimes], None] | None = None
+    """Is told of the execution that answers the request, before its sink: an ensemble sums up those of its steps."""
     deadline_ns: int = 0
     """Monotonic clock when the queue gives it up or puts it back; 0 for never. The scheduler's own."""
 

@@ -47,6 +47,10 @@ class AnswerFinisher:
         self._batches = config.batches
         self._labels = labels
 
+    @property
+    def labels(self) -> Labels:
+        return self._labels
+
     def finish(self, answers: list[tuple[InferenceRequest, InferenceResponse]]) -> None:
         """Replace, in the list, the responses whose requests want something special; errors take their place."""
         for index, (request, response) in enumerate(answers):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from charonia_runtime.core.backend import Backend, ModelFiles
 from charonia_runtime.core.config import ModelConfig
-from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnsupportedError
-from charonia_runtime.core.scheduling import Ensemble
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.engine.repository import is_model_name
 from charonia_runtime.protocols.model_config import complete
 
@@ -25,11 +24,8 @@ def find_backend(
     The backend's class, and the configuration with the runtime that was found. Blocks: call it in an executor.
 
     A Python-based backend is a `model.py` in `<backend_directory>/<backend>/`; our python backend runs it.
-    Raises InvalidArgumentError when there is none, InternalError when its library cannot be imported, and
-    UnsupportedError for an ensemble, which has none.
+    Raises InvalidArgumentError when there is none, InternalError when its library cannot be imported.
     """
-    if isinstance(config.scheduling, Ensemble):
-        raise UnsupportedError(f"model '{config.name}': ensemble_scheduling is not supported yet")
     name = config.backend
     custom = backend_directory / name / PYTHON_RUNTIME if is_model_name(name) else None
     has_custom = custom is not None and custom.is_file()

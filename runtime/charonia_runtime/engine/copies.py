@@ -10,6 +10,7 @@ from charonia_runtime.core.backend import Backend, ModelFiles
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.statistics import ModelStatistics
+from charonia_runtime.engine.answers import Labels
 
 
 class ModelCopy(Protocol):
@@ -24,6 +25,14 @@ class ModelCopy(Protocol):
 
     @property
     def statistics(self) -> ModelStatistics: ...
+
+    @property
+    def labels(self) -> Labels:
+        """Of outputs that can be classified; ensembles pass them on."""
+
+    @property
+    def composing(self) -> tuple["ModelCopy", ...]:
+        """The copies that requests are passed on to: those of an ensemble's steps, none for other models."""
 
     @property
     def in_flight(self) -> int:

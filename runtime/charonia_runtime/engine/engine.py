@@ -9,9 +9,11 @@ from typing import Any
 
 from charonia_runtime import __version__
 from charonia_runtime.core.backend import ModelFiles
+from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest
+from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.server import (
     IndexEntry,
     InferenceServer,
@@ -23,8 +25,11 @@ from charonia_runtime.core.server import (
     TensorMetadata,
     VersionStatistics,
 )
+from charonia_runtime.engine.admission import MemoryResolver
 from charonia_runtime.engine.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.copies import LoadCopy, ModelCopy
+from charonia_runtime.engine.ensembles.binding import bind
+from charonia_runtime.engine.ensembles.model import EnsembleModel
 from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.options import EVERY_MODEL, ControlMode, EngineOptions
@@ -71,9 +76,14 @@ class Engine:
         *,
         shared_memory: SharedMemory,
         settings: MakeSettings,
+        resolve_memory: MemoryResolver | None = None,
         gpus: tuple[int, ...] = (),
     ) -> None:
-        """`load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use."""
+        """
+        `load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use.
+
+        `resolve_memory` finds the shared memory that requests to ensembles name.
+        """
         self.shared_memory: SharedMemory = shared_memory
         self.settings: Settings = settings(self.serves)
         self.custom_metrics = CustomMetrics()
@@ -81,6 +91,7 @@ class Engine:
         self._options = options
         self._load_backend = load_backend
         self._load_copy = load_copy
+        self._resolve_memory = resolve_memory
         self._gpus = gpus
         self._backend_settings = options.backend_settings
         self._repositories = ModelRepositories(map(Path, options.model_repositories), options.model_config_name)
@@ -212,9 +223,9 @@ class Engine:
             )
         await self._loader.load(name, Override(config, files) if config is not None or files else None)
 
-    async def unload_model(self, name: str, *, unload_dependents: bool = False) -> None:  # noqa: ARG002
+    async def unload_model(self, name: str, *, unload_dependents: bool = False) -> None:
         self._refuse_control()
-        await self._loader.unload(name)
+        await self._loader.unload(name, unload_dependents=unload_dependents)
 
     def _refuse_control(self) -> None:
         self._refuse_when_stopping()
@@ -260,10 +271,15 @@ class Engine:
             backend_directory=Path(self._options.backend_directory),
             custom_metrics=self.custom_metrics,
         )
+        if isinstance(polled.config.scheduling, Ensemble):
+            return await EnsembleModel.load(files, polled.config, self._bind, resolve_memory=self._resolve_memory)
         backend_class, config = await asyncio.to_thread(
             find_backend, polled.config, files, Path(self._options.backend_directory), self._load_backend
         )
         return await self._load_copy(files, config, backend_class, auto_complete=self._options.auto_complete)
+
+    def _bind(self, config: ModelConfig, ensemble: Ensemble) -> tuple[ModelConfig, tuple[ModelCopy, ...]]:
+        return bind(config, ensemble, self._registry, self._loader.failures)
 
     def _log_models(self) -> None:
         rows: list[tuple[str, str, str]] = []

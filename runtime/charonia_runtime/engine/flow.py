@@ -150,6 +150,8 @@ class RequestFlow:
                     queue_ns += times.start - request.queued_ns
                     if observer is not None:
                         observer(request.arrival_ns, request.queued_ns, times)
+                    if request.executed is not None:
+                        request.executed(times)
             if order is None:
                 _send(request, response)
             else:

@@ -5,7 +5,7 @@ What only a loaded model knows (whether its tensors are those of the configurati
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,8 @@ def inspect(
     repositories.check()
     reader = ModelReader(repositories, auto_complete=auto_complete)
     faults: list[Fault] = []
-    for name, directories in repositories.locate().items():
+    located = repositories.locate()
+    for name, directories in located.items():
         if len(directories) > 1:
             faults += [Fault(name, directory, "", DUPLICATE) for directory in directories]
             continue
@@ -60,7 +61,7 @@ def inspect(
         except InferenceError as error:
             faults.append(Fault(name, directories[0], "", error.message))
             continue
-        faults += _Inspection(entry, reader, load_backend, backend_directory).faults()
+        faults += _Inspection(entry, reader, load_backend, backend_directory, located).faults()
     return faults
 
 
@@ -68,12 +69,19 @@ class _Inspection:
     """One model under inspection."""
 
     def __init__(
-        self, entry: RepositoryEntry, reader: ModelReader, load_backend: LoadBackend, backend_directory: Path
+        self,
+        entry: RepositoryEntry,
+        reader: ModelReader,
+        load_backend: LoadBackend,
+        backend_directory: Path,
+        models: Container[str],
     ) -> None:
+        """`models` are those of all repositories: what an ensemble may be made of."""
         self._entry = entry
         self._reader = reader
         self._load_backend = load_backend
         self._backend_directory = backend_directory
+        self._models = models
 
     def faults(self) -> Iterator[Fault]:
         entry = self._entry
@@ -86,7 +94,10 @@ class _Inspection:
             return
         yield from self._version_faults(config)
         yield from self._rule_faults(config)
-        yield from self._file_faults(config)
+        if isinstance(config.scheduling, Ensemble):
+            yield from self._step_faults(config.scheduling)
+        else:
+            yield from self._file_faults(config)
 
     def _version_faults(self, config: ModelConfig) -> Iterator[Fault]:
         name, policy = self._entry.name, config.version_policy
@@ -103,7 +114,9 @@ class _Inspection:
 
     def _rule_faults(self, config: ModelConfig) -> Iterator[Fault]:
         """What is refused when the model is loaded. Tensors that a backend may still complete are left to it."""
-        rules: list[Callable[[ModelConfig], object]] = [refuse_unsupported, validate_states, make_scheduler]
+        rules: list[Callable[[ModelConfig], object]] = [refuse_unsupported, validate_states]
+        if not isinstance(config.scheduling, Ensemble):
+            rules.append(make_scheduler)
         if config.inputs and config.outputs:
             rules.insert(0, validate_tensors)
         for rule in rules:
@@ -112,10 +125,14 @@ class _Inspection:
             except InferenceError as error:
                 yield self._in_config(error.message)
 
+    def _step_faults(self, ensemble: Ensemble) -> Iterator[Fault]:
+        for index, step in enumerate(ensemble.steps):
+            if step.model_name not in self._models:
+                message = f"model '{step.model_name}' is in none of the repositories"
+                yield self._in_config(message, f"ensemble_scheduling.step[{index}].model_name")
+
     def _file_faults(self, config: ModelConfig) -> Iterator[Fault]:
         entry = self._entry
-        if isinstance(config.scheduling, Ensemble):
-            return
         for version in select_versions(config.version_policy, entry.versions):
             directory = entry.version_directory(version)
             files = ModelFiles(entry.name, version, entry.directory, directory)

@@ -7,28 +7,24 @@ other; different models load in parallel, as many as the options allow.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
-from charonia_runtime.core.errors import (
-    InferenceError,
-    InternalError,
-    InvalidArgumentError,
-    UnavailableError,
-    UnsupportedError,
-)
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnavailableError
+from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.engine.copies import ModelCopy
+from charonia_runtime.engine.dependencies import CircularDependencyError, Dependencies, find_circle
+from charonia_runtime.engine.ensembles.binding import bind, composing_models
 from charonia_runtime.engine.file_threads import FileThreads
+from charonia_runtime.engine.live_copies import LiveCopies
 from charonia_runtime.engine.locks import NamedLocks
 from charonia_runtime.engine.reading import Override, PolledModel, PollError, log_passed_over
 from charonia_runtime.engine.registry import ModelRegistry
-from charonia_runtime.engine.reload_plan import ReloadPlan, is_modified, plan_reload
+from charonia_runtime.engine.reload_plan import is_modified
+from charonia_runtime.engine.switchover import Create, Switchover
 
 logger = logging.getLogger(__name__)
-
-Create = Callable[[PolledModel, int], Awaitable[ModelCopy]]
-"""Makes a ready copy of one version. Raises InferenceError."""
 
 
 class Reader(Protocol):
@@ -37,8 +33,17 @@ class Reader(Protocol):
     def __call__(self, name: str, override: Override | None = None) -> PolledModel: ...
 
 
-Outcome = ModelCopy | InferenceError | None
-"""What became of one version: its new copy, why there is none, or None where its copy was updated in place."""
+class _Round:
+    """Loads that belong together: each model is loaded once, an ensemble after its models."""
+
+    __slots__ = ("composing", "patient", "tasks")
+
+    def __init__(self, *, patient: bool = True) -> None:
+        """`patient`: whether ensembles wait for loads of their models that others have begun."""
+        self.patient = patient
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.composing: dict[str, tuple[str, ...]] = {}
+        """Each ensemble that was read in this round, with its models."""
 
 
 class ModelLoader:
@@ -57,15 +62,17 @@ class ModelLoader:
         """`parallel` versions load at the same time; each failing load is tried `retries` times more."""
         self._registry = registry
         self._read = read
-        self._create = create
         self._files = files
-        self._slots = asyncio.Semaphore(parallel)
-        self._retries = retries
         self._locks = NamedLocks()
+        self._copies = LiveCopies(registry, files)
+        self._switchover = Switchover(registry, create, self._copies, self._retire, parallel=parallel, retries=retries)
+        self._dependencies = Dependencies()
         self._current: dict[str, PolledModel] = {}
         """What the serving versions of each model were loaded from."""
-        self._copies: dict[ModelCopy, PolledModel] = {}
-        """Every copy that is not closed yet."""
+        self._ensembles: dict[str, PolledModel] = {}
+        """Every ensemble as it was last read, until it is unloaded: its models bring it back when they are."""
+        self._failures: dict[str, str] = {}
+        """Why the last load of a model failed."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -75,6 +82,11 @@ class ModelLoader:
     def copies(self) -> list[ModelCopy]:
         """Every copy that serves or still finishes requests."""
         return list(self._copies)
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why the last load of a model failed, by model."""
+        return self._failures
 
     def busy(self, name: str) -> bool:
         """Whether a load or unload of the model is under way."""
@@ -86,18 +98,35 @@ class ModelLoader:
         """
         Load or reload; returns when the model serves. Nothing happens when it serves and is not modified.
 
+        The models of an ensemble are loaded first, the ensembles made of a model anew after it (§8).
         Raises InternalError when the model cannot be read, InvalidArgumentError when it cannot be loaded
         (model-config §1). Whatever served before goes on serving then.
         """
-        await self._run(self._load(name, override))
+        await asyncio.shield(self._in_round(_Round(), name, override, asked_for=True))
 
-    async def unload(self, name: str, *, forget: bool = False) -> None:
+    async def load_all(self, names: Iterable[str], *, patient: bool = True) -> bool:
+        """
+        Load several; whether all of them serve. Causes are in the log.
+
+        Unless `patient`, ensembles do without models that are being loaded already: those bring them back.
+        """
+        load_round = _Round(patient=patient)
+        tasks = [self._in_round(load_round, name, asked_for=True) for name in names]
+        results = await asyncio.shield(asyncio.gather(*tasks, return_exceptions=True))
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, InferenceError):
+                raise result
+        return not any(results)
+
+    async def unload(self, name: str, *, forget: bool = False, unload_dependents: bool = False) -> None:
         """
         Stop serving the model; its requests in flight finish after this returns. Unknown models are no error.
 
-        `forget` also lets go of versions that could not be loaded, because the model's directory is gone.
+        Ensembles made of it stop too. `unload_dependents` also stops the models that it is made of, those that nobody
+        asked for and no other ensemble needs. `forget` also lets go of versions that could not be loaded, because the
+        model's directory is gone.
         """
-        await self._run(self._unload(name, forget=forget))
+        await self._run(self._unload(name, forget=forget, unload_dependents=unload_dependents))
 
     async def unload_all(self) -> None:
         """Stop serving everything, for good; returns when every copy is closed."""
@@ -113,18 +142,49 @@ class ModelLoader:
 
     # --- loading ---
 
-    async def _load(self, name: str, override: Override | None) -> None:
+    def _in_round(
+        self, load_round: _Round, name: str, override: Override | None = None, *, asked_for: bool = False
+    ) -> asyncio.Task[None]:
+        """The load of a model in this round, begun unless it is already."""
+        task = load_round.tasks.get(name)
+        if task is None:
+            task = load_round.tasks[name] = asyncio.create_task(self._load(name, override, load_round, asked_for))
+            self._track(task)
+        return task
+
+    async def _load(self, name: str, override: Override | None, load_round: _Round, asked_for: bool) -> None:
         async with self._locks.hold(name):
             if self._stopping:
                 raise UnavailableError("Server exiting")
             polled = await self._poll(name, override)
             self._registry.know(name)
-            if self._is_done(polled):
-                return
-            try:
+            composing = self._remember(polled, asked_for)
+            changed = False if composing else await self._bring_up(polled)
+        if composing:
+            changed = await self._bring_up_ensemble(polled, composing, load_round)
+        if changed:
+            await self._refresh_dependents(name, load_round)
+
+    def _remember(self, polled: PolledModel, asked_for: bool) -> tuple[str, ...]:
+        composing = composing_models(polled.config)
+        self._dependencies.know(polled.name, composing)
+        if asked_for:
+            self._dependencies.ask_for(polled.name)
+        if composing:
+            self._ensembles[polled.name] = polled
+        else:
+            self._ensembles.pop(polled.name, None)
+        return composing
+
+    async def _bring_up(self, polled: PolledModel) -> bool:
+        """Make the model serve what was read of it; whether other copies serve now than before."""
+        before = self._registry.ready(polled.name)
+        try:
+            if not self._is_done(polled):
                 await self._replace(polled)
-            finally:
-                await self._remove_unused(polled)
+        finally:
+            await self._copies.remove_unused(polled)
+        return self._registry.ready(polled.name) != before
 
     async def _poll(self, name: str, override: Override | None) -> PolledModel:
         try:
@@ -135,120 +195,128 @@ class ModelLoader:
         except Exception as error:
             logger.exception("failed to poll model '%s'", name)
             cause = error
+        self._failures.pop(name, None)
         raise InternalError(f"failed to load '{name}', failed to poll from model repository") from cause
 
     def _is_done(self, polled: PolledModel) -> bool:
-        current = self._current.get(polled.name)
-        if current is None or is_modified(polled, current):
+        name, current = polled.name, self._current.get(polled.name)
+        if current is None or is_modified(polled, current) or not self._is_bound(current):
             return False
-        return self._registry.ready(polled.name).keys() == set(polled.versions)
+        return self._registry.ready(name).keys() == set(polled.versions)
 
     async def _replace(self, polled: PolledModel) -> None:
-        name = polled.name
+        name, current = polled.name, self._current.get(polled.name)
         log_passed_over(polled)
+        try:
+            self._check(polled)
+            await self._switchover.run(polled, None if composing_models(polled.config) else current)
+        except InvalidArgumentError as error:
+            self._failures[name] = error.message
+            if current is not None and not self._is_bound(current):
+                self._stop_serving(name)
+            raise InvalidArgumentError(f"load failed for model '{name}': {error.message}\n") from error
+        self._failures.pop(name, None)
+        self._current[name] = polled
+
+    def _check(self, polled: PolledModel) -> None:
+        """What keeps the model from being loaded before any of its versions is touched. Raises InvalidArgumentError."""
+        name, scheduling = polled.name, polled.config.scheduling
+        text = ""
         if not polled.versions:
             text = f"at least one version must be available under the version policy of model '{name}'"
+        elif isinstance(scheduling, Ensemble):
+            try:
+                bind(polled.config, scheduling, self._registry, self._failures)
+            except InvalidArgumentError as error:
+                text = error.message
+        if text:
             logger.error("failed to load model '%s': %s", name, text)
-            raise InvalidArgumentError(f"load failed for model '{name}': {text}\n")
-        serving = self._registry.ready(name)
-        plan = plan_reload(polled, self._current.get(name), serving)
-        self._registry.begin_load(name, polled.versions)
-        for number in polled.versions:
-            logger.info("loading: %s:%d", name, number)
-        outcomes = await asyncio.gather(
-            *(
-                self._attempt(polled, number, serving.get(number) if number in plan.update else None)
-                for number in polled.versions
-            )
-        )
-        self._finish(polled, plan, dict(zip(polled.versions, outcomes, strict=True)))
+            raise InvalidArgumentError(text)
 
-    async def _attempt(self, polled: PolledModel, number: int, serving: ModelCopy | None) -> Outcome:
-        """Bring one version to `polled`: `serving` updated in place where possible, else a new copy."""
-        async with self._slots:
-            for left in reversed(range(self._retries + 1)):
-                outcome = await self._try_once(polled, number, serving)
-                if not (left and isinstance(outcome, InferenceError)):
-                    return outcome
-                logger.warning("retrying to load '%s' version %d: %s", polled.name, number, outcome.reason)
-        raise AssertionError("there is at least one attempt")
+    # --- ensembles ---
 
-    async def _try_once(self, polled: PolledModel, number: int, serving: ModelCopy | None) -> Outcome:
-        try:
-            if serving is not None and await _updated(serving, polled):
-                return None
-            copy = await self._create(polled, number)
-        except InferenceError as error:
-            return error
-        except Exception as error:
-            logger.exception("unexpected error while loading '%s' version %d", polled.name, number)
-            return InternalError(f"{type(error).__name__}: {error}")
-        self._copies[copy] = polled
-        return copy
+    async def _bring_up_ensemble(self, polled: PolledModel, composing: Sequence[str], load_round: _Round) -> bool:
+        """Not under the lock while its models load: those wait for it when they are done."""
+        await self._load_composing(polled, composing, load_round)
+        async with self._locks.hold(polled.name):
+            if self._stopping:
+                raise UnavailableError("Server exiting")
+            return await self._bring_up(polled)
 
-    def _finish(self, polled: PolledModel, plan: ReloadPlan, outcomes: dict[int, Outcome]) -> None:
-        """All versions are there: switch over, in one step. Otherwise leave everything as it was."""
-        failures = {number: one for number, one in outcomes.items() if isinstance(one, InferenceError)}
-        created = {
-            number: one for number, one in outcomes.items() if one is not None and not isinstance(one, InferenceError)
-        }
-        self._registry.keep(polled.name, outcomes.keys() - failures.keys() - created.keys())
-        if failures:
-            self._give_up(polled, created, failures)
-        replaced = self._registry.complete_load(polled.name, created)
-        self._current[polled.name] = polled
-        for copy in replaced:
-            self._retire(polled.name, copy)
-        for number in plan.drop:
-            self._retire(polled.name, self._registry.begin_unload(polled.name, number))
-        logger.info("successfully loaded '%s'", polled.name)
-
-    def _give_up(
-        self, polled: PolledModel, created: dict[int, ModelCopy], failures: dict[int, InferenceError]
-    ) -> NoReturn:
+    async def _load_composing(self, polled: PolledModel, composing: Sequence[str], load_round: _Round) -> None:
+        """Load the models of an ensemble, or wait until this round has. Their failures are found by `bind`."""
         name = polled.name
-        for number, error in failures.items():
-            self._registry.fail(name, number, error)
-            logger.error("failed to load '%s' version %d: %s", name, number, error.reason)
-        for number, copy in created.items():
-            self._registry.abandon(name, number, copy)
-            self._retire(name, copy)
-        logger.info("failed to load '%s'", name)
-        clauses = "".join(
-            f"version {number} is at UNAVAILABLE state: {error.reason};" for number, error in failures.items()
-        )
-        raise InvalidArgumentError(f"load failed for model '{name}': {clauses}\n")
+        load_round.composing[name] = tuple(composing)
+        last = find_circle(load_round.composing, name)
+        if last is not None:
+            raise self._circular(name, f"circular dependency between ensembles: {name} -> ... -> {last} -> {name}")
+        tasks = [
+            self._in_round(load_round, model)
+            for model in composing
+            if load_round.patient or model in load_round.tasks or not self.busy(model)
+        ]
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(error, CircularDependencyError):
+                raise self._circular(name, error.circle)
+
+    def _circular(self, name: str, circle: str) -> CircularDependencyError:
+        logger.error("failed to load model '%s': %s", name, circle)
+        self._failures[name] = circle
+        return CircularDependencyError(name, circle)
+
+    def _is_bound(self, polled: PolledModel) -> bool:
+        """Whether the copies that serve have no better models than they were made with; so it is for plain models."""
+        scheduling = polled.config.scheduling
+        if not isinstance(scheduling, Ensemble):
+            return True
+        try:
+            _, copies = bind(polled.config, scheduling, self._registry, self._failures)
+        except InvalidArgumentError:
+            return False
+        return all(copy.composing == copies for copy in self._registry.ready(polled.name).values())
+
+    async def _refresh_dependents(self, name: str, load_round: _Round) -> None:
+        """Other copies of the model serve now, or none: its ensembles are made anew, or stop, or come back."""
+        dependents = [one for one in self._dependencies.dependents(name) if one not in load_round.tasks]
+        await asyncio.gather(*(self._refresh(one, load_round) for one in dependents))
+
+    async def _refresh(self, name: str, load_round: _Round) -> None:
+        async with self._locks.hold(name):
+            polled = self._ensembles.get(name)
+            if polled is None or self._stopping:
+                return
+            before = self._registry.ready(name)
+            try:
+                await self._bring_up(polled)
+            except InferenceError as error:
+                logger.debug("ensemble '%s' does not serve: %s", name, error.message)
+            changed = self._registry.ready(name) != before
+        if changed:
+            await self._refresh_dependents(name, load_round)
 
     # --- unloading ---
 
-    async def _unload(self, name: str, *, forget: bool) -> None:
+    async def _unload(self, name: str, *, forget: bool = False, unload_dependents: bool = False) -> None:
         async with self._locks.hold(name):
-            self._current.pop(name, None)
-            for number in self._registry.ready(name):
-                self._retire(name, self._registry.begin_unload(name, number))
+            self._ensembles.pop(name, None)
+            self._failures.pop(name, None)
+            unneeded = self._dependencies.forget(name)
+            self._stop_serving(name)
             if forget:
                 self._registry.forget_failures(name)
+        await self._refresh_dependents(name, _Round())
+        if unload_dependents:
+            for model in unneeded:
+                await self._unload(model, unload_dependents=True)
+
+    def _stop_serving(self, name: str) -> None:
+        self._current.pop(name, None)
+        for number in self._registry.ready(name):
+            self._retire(name, self._registry.begin_unload(name, number))
 
     def _retire(self, name: str, copy: ModelCopy) -> None:
         """Close a copy that serves no more, once its last request is answered."""
-        self._track(asyncio.create_task(self._close(name, copy)))
-
-    async def _close(self, name: str, copy: ModelCopy) -> None:
-        try:
-            await copy.drain()
-            await copy.close()
-        except Exception:
-            logger.exception("failed to unload '%s' version %d", name, copy.version)
-        polled = self._copies.pop(copy)
-        self._registry.closed(name, copy.version, copy)
-        logger.info("successfully unloaded '%s' version %d", name, copy.version)
-        await self._remove_unused(polled)
-
-    async def _remove_unused(self, polled: PolledModel) -> None:
-        """Delete the files of a load request when no copy uses them."""
-        directory = polled.override_directory
-        if directory is not None and all(other is not polled for other in self._copies.values()):
-            await self._files.run(directory.remove)
+        self._track(asyncio.create_task(self._copies.end(name, copy)))
 
     # --- tasks ---
 
@@ -265,12 +333,3 @@ class ModelLoader:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever asked has it, unless they went away: then it is in the log already
-
-
-async def _updated(serving: ModelCopy, polled: PolledModel) -> bool:
-    """Whether the copy that serves could take over the configuration."""
-    try:
-        await serving.update_instances(polled.config)
-    except UnsupportedError:
-        return False
-    return True

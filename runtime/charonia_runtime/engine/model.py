@@ -14,6 +14,8 @@ from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import DynamicBatching, OldestStrategy, SequenceBatching
 from charonia_runtime.core.statistics import ModelStatistics
 from charonia_runtime.engine.admission import Admission, MemoryResolver
+from charonia_runtime.engine.answers import Labels
+from charonia_runtime.engine.copies import ModelCopy
 from charonia_runtime.engine.flow import RequestFlow
 from charonia_runtime.engine.instance import Post, Runner, make_runner
 from charonia_runtime.engine.ordering import ResponseOrder
@@ -99,6 +101,14 @@ class Model:
     @property
     def statistics(self) -> ModelStatistics:
         return self._flow.statistics
+
+    @property
+    def labels(self) -> Labels:
+        return self._loaded.finisher.labels
+
+    @property
+    def composing(self) -> tuple[ModelCopy, ...]:
+        return ()
 
     @property
     def in_flight(self) -> int:

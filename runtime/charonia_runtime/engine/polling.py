@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.repository import ModelRepositories
@@ -30,7 +29,7 @@ class RepositoryPoller:
             names = await self._files.run(self._repositories.locate)
         wanted = list(names)
         self._seen.update(wanted)
-        return all(await asyncio.gather(*(self._try_load(name) for name in wanted)))
+        return await self._loader.load_all(wanted)
 
     async def poll(self) -> None:
         """Unload what is gone or ambiguous, then load what is new or modified; busy models wait for the next poll."""
@@ -40,7 +39,7 @@ class RepositoryPoller:
         for name in gone:
             await self._loader.unload(name, forget=True)
         self._seen = set(located)
-        await asyncio.gather(*(self._try_load(name) for name in located if not self._loader.busy(name)))
+        await self._loader.load_all([name for name in located if not self._loader.busy(name)], patient=False)
 
     async def run(self, seconds: float, wait: Wait = asyncio.sleep) -> None:
         """Poll every `seconds` until cancelled. A poll that goes wrong is logged, the next one comes."""
@@ -50,10 +49,3 @@ class RepositoryPoller:
                 await self.poll()
             except Exception:
                 logger.exception("failed to poll the model repositories")
-
-    async def _try_load(self, name: str) -> bool:
-        try:
-            await self._loader.load(name)
-        except InferenceError:
-            return False
-        return True

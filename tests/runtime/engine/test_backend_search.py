@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from charonia_runtime.core.backend import ModelFiles
-from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnsupportedError
-from charonia_runtime.core.scheduling import Ensemble
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.engine.backend_search import find_backend
 from charonia_runtime.protocols.model_config import complete
 from tests.support.configs import a_config
@@ -100,9 +99,3 @@ def test_names_that_are_paths_find_nothing(backends):
 def test_a_backend_whose_library_is_missing(backends):
     with pytest.raises(InternalError, match=r"^unable to load backend 'broken': No module named 'framework'$"):
         find(backends, "broken")
-
-
-def test_ensembles_have_none(backends):
-    config = a_config(scheduling=Ensemble(()))
-    with pytest.raises(UnsupportedError, match=r"^model 'simple': ensemble_scheduling is not supported yet$"):
-        find_backend(config, ModelFiles("simple", 1, backends, backends), backends, load)

@@ -70,7 +70,10 @@ def test_a_missing_repository():
             "config.pbtxt", "output[1].label_filename", "labels.txt",
         ),
         ({"config": STATE}, "config.pbtxt", "sequence_batching.state.initial_state", "initial_state/state.bin"),
-        ({"base": ENSEMBLE}, "config.pbtxt", "ensemble_scheduling", "is not supported yet"),
+        (
+            {"base": ENSEMBLE},
+            "config.pbtxt", "ensemble_scheduling.step[0].model_name", "model 'other' is in none of the repositories",
+        ),
         ({"config": WARM}, "config.pbtxt", 'model_warmup[0].inputs["INPUT"].input_data_file', "warmup/data"),
     ],
 )  # fmt: skip

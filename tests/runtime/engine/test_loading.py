@@ -336,7 +336,7 @@ async def test_the_same_override_again_is_an_update(server):
 
 async def test_override_files_live_as_long_as_the_model(server):
     await server.loader.load("simple", Override("{}", {"file:1/model.py": b"pass"}))
-    path = next(iter(server.loader._copies.values())).entry.directory
+    path = server.loader._copies.origin(server.serving()).entry.directory
     assert (path / "1" / "model.py").read_bytes() == b"pass"
 
     with pytest.raises(InternalError):

@@ -62,6 +62,6 @@ def make_scheduler(config: ModelConfig, initial_states: Mapping[str, Tensor] | N
         case SequenceBatching() as sequence_batching:
             return SequenceScheduler(config, sequence_batching, initial_states)
         case Ensemble():
-            raise UnsupportedError(f"model '{config.name}': ensemble_scheduling is not supported yet")
+            raise UnsupportedError(f"model '{config.name}': an ensemble has no queue of its own")
         case _:
             assert_never(config.scheduling)

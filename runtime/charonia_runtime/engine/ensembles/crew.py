@@ -1,0 +1,84 @@
+"""What all requests of one loaded ensemble share: the copies of its models, the shapes of its tensors, its limits."""
+
+from collections.abc import Mapping, Sequence
+
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.request import RequestedOutput
+from charonia_runtime.core.scheduling import Ensemble
+from charonia_runtime.core.statistics import ModelStatistics
+from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.engine.answers import AnswerFinisher, Labels
+from charonia_runtime.engine.copies import ModelCopy
+from charonia_runtime.engine.ensembles.graph import EnsembleGraph, Step
+from charonia_runtime.engine.ensembles.limits import StepLimit
+from charonia_runtime.engine.ensembles.propagation import Value
+from charonia_runtime.engine.ensembles.shapes import adapted
+
+
+class Member:
+    """The model of one step, and what its requests need again and again."""
+
+    __slots__ = ("_dims", "batches", "copy", "decoupled", "limit", "outputs")
+
+    def __init__(self, step: Step, copy: ModelCopy, limit: StepLimit | None) -> None:
+        config = copy.config
+        self.copy = copy
+        self.batches = config.batches
+        self.decoupled = config.decoupled
+        self.limit = limit
+        self.outputs = [RequestedOutput(name) for name in step.outputs]
+        self._dims = {spec.name: spec.dims for spec in config.inputs}
+
+    def input(self, name: str, value: Value) -> Tensor | None:
+        """The tensor as this model's input `name`; None where there is none."""
+        if value.tensor is None:
+            return None
+        return adapted(value.tensor, name, self._dims[name], from_batch=value.batched, to_batch=self.batches)
+
+
+class Crew:
+    """One loaded ensemble, as its requests see it."""
+
+    __slots__ = (
+        "_dims", "batches", "decoupled", "finisher", "graph", "inputs", "labels", "members", "name", "statistics",
+        "version",
+    )  # fmt: skip
+
+    def __init__(
+        self, config: ModelConfig, ensemble: Ensemble, version: int, copies: Sequence[ModelCopy], labels: Labels
+    ) -> None:
+        """`copies` are the models of the steps, `labels` those of the ensemble's own files."""
+        most = ensemble.max_inflight_requests
+        self.name = config.name
+        self.version = version
+        self.batches = config.batches
+        self.decoupled = config.decoupled
+        self.graph = EnsembleGraph(config, ensemble)
+        self.members = tuple(
+            Member(step, copy, StepLimit(most) if most else None)
+            for step, copy in zip(self.graph.steps, copies, strict=True)
+        )
+        self.inputs = tuple(spec.name for spec in config.inputs)
+        self.labels = {**self._inherited_labels(config), **labels}
+        self.finisher = AnswerFinisher(config, self.labels)
+        self.statistics = ModelStatistics()
+        self._dims = {spec.name: spec.dims for spec in config.outputs}
+
+    def output(self, name: str, value: Value) -> Tensor | None:
+        """The tensor as the ensemble's output `name`; None where no step made it."""
+        if value.tensor is None:
+            return None
+        return adapted(value.tensor, name, self._dims[name], from_batch=value.batched, to_batch=self.batches)
+
+    def _inherited_labels(self, config: ModelConfig) -> Mapping[str, Sequence[str]]:
+        """Outputs have the labels of the models that make them (model-config §13)."""
+        found = {}
+        for spec in config.outputs:
+            step = self.graph.producer(spec.name)
+            if step is None:
+                continue
+            for inner, outer in step.outputs.items():
+                labels = self.members[step.index].copy.labels.get(inner)
+                if outer == spec.name and labels:
+                    found[outer] = labels
+        return found
