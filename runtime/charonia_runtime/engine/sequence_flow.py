@@ -152,23 +152,22 @@ class SequenceFlow(RequestFlow):
 
     def _settle(self, runner: Runner, batch: Batch) -> None:
         """Tell the scheduler what an execution made of the sequences in it."""
-        if batch.rescheduled:
-            self._count_steps(batch)
+        steps = [
+            request for index in batch.rescheduled if type(request := batch.requests[index]) is not NullRequest
+        ]  # fmt: skip
+        if steps:
+            self._count_steps(batch, steps)
         waiting = self._sequences.finish(runner.slot, time.monotonic_ns(), batch.states, batch.rescheduled)
-        if not batch.rescheduled:
-            return
         self.statistics.pending += len(waiting)
-        for request in waiting:
-            if request.cancelled:
-                self.cancel(request)
         known = {id(request) for request in waiting}
-        for index in batch.rescheduled:
-            if id(batch.requests[index]) not in known:
-                self._end(batch.requests[index])
+        for request in steps:
+            if id(request) not in known:
+                self._end(request)
+            elif request.cancelled:
+                self.cancel(request)
 
-    def _count_steps(self, batch: Batch) -> None:
+    def _count_steps(self, batch: Batch, steps: list[InferenceRequest]) -> None:
         """Each step of an iterative sequence counts as a success (scheduling §5.7)."""
-        steps = [batch.requests[index] for index in batch.rescheduled]
         times = batch.times()
         self.statistics.record_successes(
             len(steps),

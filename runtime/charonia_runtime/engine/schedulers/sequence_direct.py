@@ -51,7 +51,7 @@ class DirectSelector:
         return chosen
 
     def wake_at(self) -> int | None:
-        return self._held_until
+        return self._held_until if self._ready else None
 
     def _alike(self, slots: list[int]) -> list[int]:
         if self._likeness is None:

@@ -31,4 +31,4 @@ class OldestSelector:
         return [self._sequences.pop(id(request)) for request in self._batcher.next_batch(now_ns, self._number)]
 
     def wake_at(self) -> int | None:
-        return self._batcher.wake_at(idle=True)
+        return self._batcher.wake_at(idle=True) if len(self._batcher) else None
