@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from charonia_runtime.core.errors import InternalError
-from charonia_runtime.frontends.v2_http.connection import Connection
-from charonia_runtime.frontends.v2_http.messages import JSON, Request, error_answer
+from charonia_runtime.frontends.v2_http.answers import JSON, error_answer
+from charonia_runtime.wires.connection import Connection
+from charonia_runtime.wires.messages import Request
 
 logger = logging.getLogger(__name__)
 

@@ -5,12 +5,13 @@ from typing import Final
 
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
-from charonia_runtime.frontends.v2_http.connection import Connection
-from charonia_runtime.frontends.v2_http.messages import EVENTS, JSON, Request, error_answer
+from charonia_runtime.frontends.v2_http.answers import EVENTS, JSON, error_answer
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.generate import decode_generate, encode_generate
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_documents import render_error
+from charonia_runtime.wires.connection import Connection
+from charonia_runtime.wires.messages import Request
 
 logger = logging.getLogger(__name__)
 

@@ -5,30 +5,31 @@ import re
 from typing import Any, Final
 
 from charonia_runtime.core.errors import UnavailableError
+from charonia_runtime.frontends.v2_http.answers import JSON, METHOD_NOT_ALLOWED, TEXT, error_answer, excess_error
 from charonia_runtime.frontends.v2_http.asgi import Application, AsgiExchange
-from charonia_runtime.frontends.v2_http.connection import Connection
 from charonia_runtime.frontends.v2_http.generate import GenerateExchange
 from charonia_runtime.frontends.v2_http.infer import InferExchange
-from charonia_runtime.frontends.v2_http.messages import JSON, METHOD_NOT_ALLOWED, TEXT, Request
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.v2_documents import render_error
+from charonia_runtime.wires.connection import Connection
+from charonia_runtime.wires.messages import ExcessiveRequestError, Request
 
 _INFERENCE: Final = re.compile(r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)")
 
 
 class Routes:
-    """The handler of all connections. `tasks` holds the control requests that are under way."""
+    """The handler of all connections (`wires.connection.Handler`)."""
 
-    def __init__(self, services: Services, control: Application, tasks: set[asyncio.Task[None]]) -> None:
+    def __init__(self, services: Services, control: Application) -> None:
         self._services = services
         self._control = control
-        self._tasks = tasks
+        self.tasks = set[asyncio.Task[None]]()
         self._restriction = services.restrictions.get("inference")
 
     def begin(self, connection: Connection, request: Request) -> None:
         match = _INFERENCE.fullmatch(request.path)
         if match is None:
-            AsgiExchange(connection, request).begin(self._control, self._tasks)
+            AsgiExchange(connection, request).begin(self._control, self.tasks)
             return
         model, version, verb = match.groups()
         if self._restriction is not None:
@@ -48,3 +49,7 @@ class Routes:
             exchange = GenerateExchange(self._services, connection, request, model, streams=streams)
         connection.exchange = exchange
         exchange.begin(version or "")
+
+    def refuse(self, excess: ExcessiveRequestError) -> tuple[int, bytes, bytes]:
+        status, body = error_answer(excess_error(excess))
+        return status, JSON, body

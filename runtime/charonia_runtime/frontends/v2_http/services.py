@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.restrictions import Restriction
 from charonia_runtime.core.server import InferenceServer
-from charonia_runtime.frontends.v2_http.limits import Limits
 from charonia_runtime.frontends.v2_http.options import Options
 from charonia_runtime.protocols.v2_json import RequestDecoder
+from charonia_runtime.wires.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,7 +232,7 @@ async def test_stalled_clients_are_closed(server: FakeServer) -> None:
             await idle.answer()
             now = asyncio.get_running_loop().time()
             listener.close_stalled(now + 9)
-            assert len(listener.server_state.connections) == 3
+            assert len(listener.connections) == 3
             listener.close_stalled(now + 11)
             assert await silent.rest() == b""
             assert await slow.rest() == b""

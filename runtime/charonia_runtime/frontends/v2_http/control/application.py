@@ -6,9 +6,9 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from charonia_runtime.core.errors import InferenceError, InternalError
+from charonia_runtime.frontends.v2_http.answers import NOT_FOUND, error_answer
 from charonia_runtime.frontends.v2_http.control import memory, models, repository, settings
 from charonia_runtime.frontends.v2_http.control.answers import json_answer, text_answer
-from charonia_runtime.frontends.v2_http.messages import NOT_FOUND, error_answer
 from charonia_runtime.frontends.v2_http.services import Services
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
 from charonia_runtime.core.errors import UnavailableError
+from charonia_runtime.frontends.v2_http.answers import METHOD_NOT_ALLOWED
 from charonia_runtime.frontends.v2_http.control.answers import json_answer, text_answer
-from charonia_runtime.frontends.v2_http.messages import METHOD_NOT_ALLOWED
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.v2_documents import render_error
 

@@ -1,19 +1,15 @@
 """One client connection: requests in, one exchange at a time, answers out."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, MutableSet, Sequence
 from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
-from charonia_runtime.core.errors import InferenceError
-from charonia_runtime.frontends.v2_http.limits import LINGER_SECONDS, Limits
-from charonia_runtime.frontends.v2_http.messages import JSON, Request, error_answer, status_line
-from charonia_runtime.frontends.v2_http.reader import RequestReader, UnreadableRequestError
-
-logger = logging.getLogger(__name__)
+from charonia_runtime.wires.limits import LINGER_SECONDS, Limits
+from charonia_runtime.wires.messages import ExcessiveRequestError, Request, UnreadableRequestError, status_line
+from charonia_runtime.wires.reader import RequestReader
 
 Buffer = bytes | memoryview
 _GATHERED_BYTES: Final = 64 * 1024
@@ -29,10 +25,16 @@ class Exchange(Protocol):
 
 
 class Handler(Protocol):
-    """Where requests go."""
+    """Where requests go: what a frontend brings."""
+
+    tasks: set[asyncio.Task[None]]
+    """What runs on behalf of requests, also when their clients are gone; a stop waits for it."""
 
     def begin(self, connection: "Connection", request: Request) -> None:
         """Answer the request, now or later; never raises."""
+
+    def refuse(self, excess: ExcessiveRequestError) -> tuple[int, bytes, bytes]:
+        """Status, header lines and body of the answer to a request that is not read to its end."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -40,7 +42,8 @@ class Connection(asyncio.BufferedProtocol):
     Hands each request to the handler once the one before is answered, and writes the answers.
 
     `exchange` is set by the handler; it is told when the client goes away, and None as soon as its answer is complete.
-    Answers go out through `answer`, or through `begin_stream`, `send_chunk` and `end_stream`.
+    Answers go out through `answer`, or through `begin_stream`, `send_chunk` and `end_stream`. `lost` is done when the
+    connection is gone.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_buffer = read_buffer
         self._connections = connections
         self._loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         self._reader = RequestReader(limits.body_bytes, self._deliver, self._agree)
         self._transport: asyncio.Transport | None = None
         self._pipeline: deque[Request] = deque()
@@ -77,6 +81,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
         self._connections.discard(self)
+        if not self.lost.done():
+            self.lost.set_result(None)
         self._pipeline.clear()
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
@@ -109,8 +115,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             self._reader.feed(self._read_buffer[:nbytes])
-        except InferenceError as error:
-            self._refuse(error)
+        except ExcessiveRequestError as excess:
+            self._refuse(excess)
         except UnreadableRequestError:
             self._stop_reading()
 
@@ -251,16 +257,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.pause_reading()
 
-    def _refuse(self, error: InferenceError) -> None:
+    def _refuse(self, excess: ExcessiveRequestError) -> None:
         """Answer a request that is not read to its end, and take what still comes of it: a reset loses answers."""
         if self._request is not None or self._transport is None:
             self._stop_reading()
             return
-        status, body = error_answer(error)
+        status, fields, body = self._handler.refuse(excess)
         self._is_closing = True
         self._write([
             b"%b%bContent-Length: %d\r\nConnection: close\r\n\r\n%b"
-            % (status_line("1.1", status), JSON, len(body), body)
+            % (status_line("1.1", status), fields, len(body), body)
         ])  # fmt: skip
         if self._transport.can_write_eof():
             self._transport.write_eof()

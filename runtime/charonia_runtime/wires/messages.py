@@ -1,29 +1,7 @@
-"""HTTP messages: a request as it was read, the head of an answer as it is written."""
+"""HTTP messages: a request as it was read, the first line of an answer, and why a request is not read to its end."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from charonia_runtime.core.errors import ErrorCode, InferenceError
-from charonia_runtime.protocols.v2_documents import render_error
-
-JSON = b"Content-Type: application/json\r\n"
-TEXT = b"Content-Type: text/plain\r\n"
-EVENTS = b"Content-Type: text/event-stream; charset=utf-8\r\n"
-
-STATUSES = {
-    ErrorCode.UNKNOWN: 400,
-    ErrorCode.INTERNAL: 500,
-    ErrorCode.NOT_FOUND: 404,
-    ErrorCode.INVALID_ARGUMENT: 400,
-    ErrorCode.UNAVAILABLE: 503,
-    ErrorCode.UNSUPPORTED: 501,
-    ErrorCode.ALREADY_EXISTS: 400,
-    ErrorCode.CANCELLED: 400,
-}
-"""The status of each error (protocol-http §8)."""
-
-METHOD_NOT_ALLOWED = render_error("Method Not Allowed")
-NOT_FOUND = render_error("Not Found")
 
 _REASONS = {
     200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Not Allowed",
@@ -34,6 +12,31 @@ _STATUS_LINES = {
     for version in ("1.0", "1.1")
     for status, reason in _REASONS.items()
 }
+
+
+class UnreadableRequestError(Exception):
+    """The bytes are no HTTP, or the head is too large: nothing sensible can be answered."""
+
+
+class ExcessiveRequestError(Exception):
+    """The body is over a limit: it is not read to its end, but the client can be told."""
+
+
+class BodyTooLargeError(ExcessiveRequestError):
+    """`byte_size` is the announced length, or what came so far of a body of unknown length; `limit` in bytes."""
+
+    def __init__(self, byte_size: int, limit: int) -> None:
+        super().__init__(f"a body of {byte_size} bytes, at most {limit} are read")
+        self.byte_size = byte_size
+        self.limit = limit
+
+
+class TooManyChunksError(ExcessiveRequestError):
+    """`limit` counts chunks that are not empty."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} chunks")
+        self.limit = limit
 
 
 @dataclass(slots=True)
@@ -64,8 +67,3 @@ class Request:
 def status_line(version: str, status: int) -> bytes:
     """The first line of an answer, with Triton's reason phrases."""
     return _STATUS_LINES.get((version, status)) or f"HTTP/{version} {status} \r\n".encode()
-
-
-def error_answer(error: InferenceError) -> tuple[int, bytes]:
-    """Status and body of a refusal."""
-    return STATUSES[error.code], render_error(error.message)

@@ -7,18 +7,19 @@ from typing import Final
 import httptools
 import numpy as np
 
-from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
-from charonia_runtime.frontends.v2_http.limits import MAXIMUM_CHUNKS, MAXIMUM_HEAD_BYTES
-from charonia_runtime.frontends.v2_http.messages import Request
+from charonia_runtime.wires.limits import MAXIMUM_CHUNKS, MAXIMUM_HEAD_BYTES
+from charonia_runtime.wires.messages import (
+    BodyTooLargeError,
+    ExcessiveRequestError,
+    Request,
+    TooManyChunksError,
+    UnreadableRequestError,
+)
 
 _DIRECT_BYTES: Final = 32 * 1024
 """From so many missing bytes on, a body is received into its own buffer instead of through the parser."""
 _METHOD: Final = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ")
 _NOTHING: Final = memoryview(b"")
-
-
-class UnreadableRequestError(Exception):
-    """The bytes are no HTTP, or the head is too large: nothing sensible can be answered."""
 
 
 class RequestReader:
@@ -33,7 +34,7 @@ class RequestReader:
         self._deliver = deliver
         self._agree = agree
         self._parser = httptools.HttpRequestParser(self)
-        self._refusal: InferenceError | None = None
+        self._excess: ExcessiveRequestError | None = None
         self._delivered = 0
         self._method = b""
         self._version = "1.1"
@@ -62,16 +63,16 @@ class RequestReader:
         """
         Read `data`, which may hold several requests or a piece of one; it may be reused afterwards.
 
-        Raises UnreadableRequestError, or InferenceError for a request that shall be refused with its text.
+        Raises UnreadableRequestError, and ExcessiveRequestError for a body over a limit.
         """
         while data.nbytes:
             data = self._feed_parser(data)
-        if self._refusal is not None:
-            raise self._refusal
+        if self._excess is not None:
+            raise self._excess
         if self._in_head:
             if self._head_bytes > MAXIMUM_HEAD_BYTES:
                 raise UnreadableRequestError
-        elif self._content_length - self._received >= _DIRECT_BYTES:
+        elif self._direct is None and self._content_length - self._received >= _DIRECT_BYTES:
             self._receive_directly()
 
     def _feed_parser(self, data: memoryview) -> memoryview:
@@ -137,10 +138,7 @@ class RequestReader:
 
     def _check_size(self, size: int) -> None:
         if size > self._body_bytes:
-            self._refusal = InvalidArgumentError(
-                f"request body size of {size} bytes exceeds the maximum allowed input size of {self._body_bytes} "
-                "bytes. Use --http-max-input-size to increase the limit."
-            )
+            self._excess = BodyTooLargeError(size, self._body_bytes)
 
     # --- called by the parser ---
 
@@ -164,19 +162,16 @@ class RequestReader:
         if length is not None and b"transfer-encoding" not in fields:
             self._content_length = int(length)
             self._check_size(self._content_length)
-        if b"expect" in fields and fields[b"expect"].lower() == b"100-continue" and self._refusal is None:
+        if b"expect" in fields and fields[b"expect"].lower() == b"100-continue" and self._excess is None:
             self._agree()
 
     def on_chunk_header(self) -> None:
         self._chunks += 1
         if self._chunks > MAXIMUM_CHUNKS + 1:  # the last one is empty
-            self._refusal = InvalidArgumentError(
-                f"Chunked request body exceeds maximum of {MAXIMUM_CHUNKS} non-empty chunks. Send fewer or larger "
-                "HTTP chunks."
-            )
+            self._excess = TooManyChunksError(MAXIMUM_CHUNKS)
 
     def on_body(self, body: bytes) -> None:
-        if self._refusal is None:
+        if self._excess is None:
             self._pieces.append(body)
             self._received += len(body)
             self._check_size(self._received)
@@ -184,6 +179,6 @@ class RequestReader:
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade() and self._content_length > self._received:
             self._lacks_body = True
-        elif self._refusal is None:
+        elif self._excess is None:
             pieces = self._pieces
             self._finish_message(memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces)))

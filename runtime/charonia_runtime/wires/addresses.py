@@ -1,0 +1,49 @@
+"""Sockets that listen, and how an address is written."""
+
+import errno
+import socket
+from typing import Final
+
+from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
+
+BACKLOG: Final = 2048
+"""Connections that may wait to be accepted."""
+
+
+def bind(host: str, port: int, *, share_port: bool = False) -> socket.socket:
+    """
+    A listening socket; an empty host stands for every interface.
+
+    Raises InvalidArgumentError for an address that makes no sense, UnavailableError for one that cannot be had.
+    """
+    address = join(host, port)
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise InvalidArgumentError(f"cannot listen on '{address}': {_reason(error)}") from error
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if share_port:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(place)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except (OSError, OverflowError) as error:
+        bound.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise UnavailableError(f"Socket '{address}' already in use ") from error
+        raise UnavailableError(f"cannot listen on '{address}': {_reason(error)}") from error
+    return bound
+
+
+def join(host: str, port: int) -> str:
+    """`host:port`, with brackets around a host that has colons itself."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

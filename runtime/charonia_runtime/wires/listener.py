@@ -1,0 +1,114 @@
+"""A socket that HTTP/1.1 is served on: accept, hang up on clients that stall, stop in time."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+import uvicorn
+from typing_extensions import override
+
+from charonia_runtime.wires.addresses import BACKLOG
+from charonia_runtime.wires.connection import Connection, Handler
+from charonia_runtime.wires.limits import Limits
+
+_READ_BUFFER_BYTES: Final = 64 * 1024
+_SWEEP_SECONDS: Final = 5.0
+
+
+class Listener(uvicorn.Server):
+    """
+    uvicorn's life cycle around our own connections.
+
+    It leaves signals to the process that it is part of, and stops when it is told to: without a poll, so that neither
+    an idle server nor a stopping one wakes up for nothing.
+    """
+
+    def __init__(self, handler: Handler, limits: Limits) -> None:
+        super().__init__(uvicorn.Config(
+            _no_application,
+            http=cast("Any", self._connect),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            date_header=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+        ))  # fmt: skip
+        self.connections: set[Connection] = set()
+        self._handler = handler
+        self._limits = limits
+        # One for all connections: what is in it is used up before the next one reads.
+        self._read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
+        self._running = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._grace_seconds = 0.0
+        self._serving: asyncio.Task[None] | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def start(self, bound: socket.socket) -> None:
+        """Serve a socket that `addresses.bind` gave."""
+        self._serving = asyncio.create_task(self.serve(sockets=[bound]))
+        self._serving.add_done_callback(lambda _: self._running.set())
+        await self._running.wait()
+        if self._serving.done():
+            await self._serving
+        self._sweep_connections()
+
+    async def stop(self, timeout_seconds: float) -> None:
+        """Accept nothing new, finish what is in flight within the time, then close every connection."""
+        if self._serving is None:
+            return
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._grace_seconds = timeout_seconds
+        self._stopping.set()
+        await self._serving
+        self._serving = None
+
+    def close_stalled(self, now: float) -> None:
+        """Close connections whose clients stalled too long before `now`, a time of the event loop."""
+        for connection in list(self.connections):
+            connection.close_if_stalled(now)
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    @override
+    async def main_loop(self) -> None:
+        self._running.set()
+        await self._stopping.wait()
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.shutdown()
+        unfinished = {*(connection.lost for connection in self.connections), *self._handler.tasks}
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=self._grace_seconds)
+        for connection in list(self.connections):
+            connection.abort()
+        for task in list(self._handler.tasks):
+            task.cancel()
+
+    def _connect(self, **_: Any) -> Connection:
+        """A new connection, in uvicorn's terms a protocol class."""
+        return Connection(self._handler, self._limits, self._read_buffer, self.connections)
+
+    def _sweep_connections(self) -> None:
+        """Close what stalls. One timer for all: a timer for each would cost every request."""
+        loop = asyncio.get_running_loop()
+        self.close_stalled(loop.time())
+        self._sweep = loop.call_later(_SWEEP_SECONDS, self._sweep_connections)
+
+
+async def _no_application(scope: Any, receive: Any, send: Any) -> None:
+    """What uvicorn is given to serve: our connections hand requests to their handler."""
