@@ -14,9 +14,11 @@ Serves models over Triton's HTTP and gRPC protocols.
 Commands:
   serve    load the models of a repository and serve them
   check    look for faults in a repository without serving it
+  sync     copy a repository from a bucket to this machine, once or again and again
 
   charonia serve --model-repository=models        HTTP on 8000, gRPC on 8001, metrics on 8002
   charonia check models                           each fault with its file and field
+  charonia sync s3://bucket/models models         only what is new, verified, switched at once
 
 `charonia COMMAND --help` tells more; `charonia --version` prints the version. `tritonserver` is `charonia serve`.
 """
@@ -70,6 +72,12 @@ def _check(arguments: Sequence[str]) -> int:
     return check(arguments)
 
 
+def _sync(arguments: Sequence[str]) -> int:
+    from charonia_runtime.syncing import sync
+
+    return sync(arguments)
+
+
 def _refuse(program: str, error: Exception) -> int:
     """Say what is wrong with the command line, in tritonserver's form (cli-and-ops §1)."""
     flag, message = getattr(error, "flag", ""), str(error)
@@ -85,4 +93,4 @@ def _refuse(program: str, error: Exception) -> int:
     return 1
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"serve": _serve, "check": _check}
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"serve": _serve, "check": _check, "sync": _sync}

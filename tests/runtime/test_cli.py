@@ -31,7 +31,7 @@ def test_version(capsys):
 def test_an_unknown_command_is_refused(capsys):
     assert run(["sevre"]) == 2
 
-    assert capsys.readouterr().err == "charonia: there is no command 'sevre', only serve, check\n"
+    assert capsys.readouterr().err == "charonia: there is no command 'sevre', only serve, check, sync\n"
 
 
 def test_serve_help_lists_the_flags_of_every_part(capsys):

@@ -1,0 +1,58 @@
+"""Back-off: what a store refuses for now is asked again, later and later."""
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from charonia_runtime.storage.failures import DeniedError, StoppedError, UnreachableError
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """
+    How often and how patiently. `stopping` ends every wait; `renewed` tells whether there are new credentials.
+
+    Waits double from `first_seconds` to `most_seconds`, each cut by a random part of its half, so that many servers
+    that were refused together do not come back together.
+    """
+
+    attempts: int = 8
+    first_seconds: float = 0.5
+    most_seconds: float = 20.0
+    stopping: threading.Event = field(default_factory=threading.Event)
+    renewed: Callable[[], bool] = lambda: False
+
+    def run(self, call: Callable[[], Result]) -> Result:
+        """What `call` returns. Raises its last StorageError, or StoppedError."""
+        for attempt in range(1, self.attempts):
+            self.check()
+            try:
+                return call()
+            except UnreachableError as error:
+                self._wait(attempt, error.retry_after_seconds, error.message)
+            except DeniedError as error:
+                if self.renewed():
+                    continue
+                if not error.expired:
+                    raise
+                self._wait(attempt, 0, error.message)
+        self.check()
+        return call()
+
+    def check(self) -> None:
+        """Raises StoppedError once the process was told to stop."""
+        if self.stopping.is_set():
+            raise StoppedError("stopped before the copy was complete")
+
+    def _wait(self, attempt: int, asked_seconds: float, why: str) -> None:
+        seconds = min(self.first_seconds * 2 ** (attempt - 1), self.most_seconds)
+        seconds *= 1 - random.random() / 2  # noqa: S311 - spreads load, hides nothing
+        seconds = max(seconds, min(asked_seconds, self.most_seconds))
+        logger.debug("trying again in %.1f s: %s", seconds, why)
+        self.stopping.wait(seconds)
