@@ -67,7 +67,7 @@ def a_scheduler(
     assert isinstance(config.scheduling, SequenceBatching)
     scheduler = SequenceScheduler(config, config.scheduling, initial_states)
     for instance in instances:
-        scheduler.add_instance(instance)
+        scheduler.add_instance(instance, 0)
     return scheduler
 
 

@@ -53,8 +53,9 @@ class SequenceFlow(RequestFlow):
 
     @override
     def add(self, runners: Sequence[Runner]) -> None:
+        now_ns = time.monotonic_ns()
         for runner in runners:
-            self._sequences.add_instance(runner.slot)
+            self._sequences.add_instance(runner.slot, now_ns)
         super().add(runners)
 
     @override

@@ -1,21 +1,20 @@
 """The sequence batcher: the requests of a sequence run in order on one instance, each with its controls and states."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import count, islice
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import CancelledError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.request import InferenceRequest, SequenceId
-from charonia_runtime.core.scheduling import OldestStrategy, SequenceBatching
+from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.core.states import SequenceStates
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.schedulers.queue import Rejection
-from charonia_runtime.engine.schedulers.sequence_backlog import Backlog, Silence
 from charonia_runtime.engine.schedulers.sequence_controls import Controls
-from charonia_runtime.engine.schedulers.sequence_direct import DirectSelector, NullRequests
-from charonia_runtime.engine.schedulers.sequence_oldest import OldestSelector
-from charonia_runtime.engine.schedulers.sequence_slots import InstanceSlots, LiveSequence, Selector
+from charonia_runtime.engine.schedulers.sequence_direct import NullRequests
+from charonia_runtime.engine.schedulers.sequence_seating import Seating
+from charonia_runtime.engine.schedulers.sequence_slots import LiveSequence
 
 logger = logging.getLogger(__name__)
 
@@ -36,21 +35,14 @@ class SequenceScheduler:
         self, config: ModelConfig, batching: SequenceBatching, initial_states: Mapping[str, Tensor] | None = None
     ) -> None:
         self._model = config.name
-        self._config = config
         self._batching = batching
         self._initial_states = dict(initial_states or {})
         self._idle_ns = batching.max_sequence_idle_us * 1000
         self._controls = Controls(config, batching)
         self._nulls = NullRequests(self._controls)
-        self._capacity = max(1, config.max_batch_size)
-        if isinstance(batching.strategy, OldestStrategy):
-            self._capacity = batching.strategy.max_candidate_sequences or self._capacity
-        self._releases_early = not (batching.iterative or isinstance(batching.strategy, OldestStrategy))
+        self._seating = Seating(config, batching, self._present)
         self._open: dict[int | str, LiveSequence] = {}
         self._sequence_of: dict[int, LiveSequence] = {}
-        self._instances: dict[int, InstanceSlots] = {}
-        self._backlog = Backlog()
-        self._silence = Silence()
         self._numbers = count(1)
         self._held_for: tuple[int, int] | None = None
         self._cancelled: list[LiveSequence] = []
@@ -59,31 +51,24 @@ class SequenceScheduler:
 
     # --- instances ---
 
-    def add_instance(self, slot: int) -> None:
+    def add_instance(self, slot: int, now_ns: int) -> None:
         """Let instance number `slot` take sequences."""
-        strategy = self._batching.strategy
-        selector: Selector = (
-            OldestSelector(self._config, strategy, slot)
-            if isinstance(strategy, OldestStrategy)
-            else DirectSelector(self._config, strategy, self._capacity)
-        )
-        self._instances[slot] = InstanceSlots(slot, self._capacity, selector)
-        self._fill_slots(0)
+        self._seating.add_instance(slot, now_ns)
 
     def retire_instance(self, slot: int) -> None:
         """Give instance number `slot` no more sequences; those that it has go on."""
-        instance = self._instances.get(slot)
+        instance = self._seating.instances.get(slot)
         if instance is not None:
             instance.retired = True
 
     def is_vacant(self, slot: int) -> bool:
         """Whether instance number `slot` has no sequence."""
-        instance = self._instances.get(slot)
+        instance = self._seating.instances.get(slot)
         return instance is None or not (instance.occupied or instance.running)
 
     def remove_instance(self, slot: int) -> None:
         """Forget a vacant instance."""
-        self._instances.pop(slot, None)
+        self._seating.instances.pop(slot, None)
 
     def hold(self, in_slots: int, in_backlog: int) -> None:
         """Run nothing before so many requests wait in slots and in the backlog (a hook for tests, scheduling §12)."""
@@ -119,7 +104,7 @@ class SequenceScheduler:
             self._close(sequence)
 
     def next_batch(self, now_ns: int, slot: int) -> list[InferenceRequest]:
-        instance = self._instances.get(slot)
+        instance = self._seating.instances.get(slot)
         if instance is None or (self._held_for is not None and self._is_held()):
             return []
         chosen = instance.selector.take(now_ns)
@@ -135,8 +120,8 @@ class SequenceScheduler:
             sequence.running = True
             requests.append(sequence.current)
             del self._sequence_of[id(sequence.current)]
-        if self._releases_early:
-            self._release(chosen, now_ns)
+        if self._seating.releases_early:
+            self._seating.release(chosen, now_ns)
         return requests
 
     def finish(
@@ -148,7 +133,7 @@ class SequenceScheduler:
         `states` are what the model made of each request's sequence, `rescheduled` the places in the batch of requests
         that the model wants again. Gives back those of them that wait here now.
         """
-        instance = self._instances.get(slot)
+        instance = self._seating.instances.get(slot)
         if instance is None:
             return []
         finished, instance.running = instance.running, ()
@@ -167,29 +152,26 @@ class SequenceScheduler:
         for sequence in finished:
             if sequence is not None and sequence.instance is instance:
                 self._present(sequence)
-        self._release(finished, now_ns)
+        self._seating.release(finished, now_ns)
         return waiting
 
     def expire(self, now_ns: int) -> list[Rejection]:
         """Also gives up what waited behind cancelled requests, and ends sequences that were silent for too long."""
         rejected, self._dropped = self._dropped, []
         cancelled, self._cancelled = self._cancelled, []
-        self._release(cancelled, now_ns)
-        for sequence in self._backlog.expire(now_ns):
+        self._seating.release(cancelled, now_ns)
+        for sequence in self._seating.backlog.expire(now_ns):
             error = UnavailableError("timeout of the corresponding sequence has been expired")
             rejected += [Rejection(request, error) for request in self._drop_waiting(sequence)]
             self._close(sequence)
-        while (silent := self._silence.take(now_ns)) is not None:
+        while (silent := self._seating.silence.take(now_ns)) is not None:
             self._end_silent(silent, now_ns)
         return rejected
 
     def wake_at(self, *, idle: bool) -> int | None:
         if self._cancelled:
             return 0
-        times = [self._backlog.next_deadline(), self._silence.next_deadline()]
-        if idle:
-            times += [instance.selector.wake_at() for instance in self._instances.values()]
-        return min([time for time in times if time is not None], default=None)
+        return self._seating.wake_at(idle=idle)
 
     def cancel(self, request: InferenceRequest) -> bool:
         """Its sequence ends before it; what else that takes along, `expire` gives up. In the backlog that is all."""
@@ -197,7 +179,7 @@ class SequenceScheduler:
         if sequence is None:
             return False
         if sequence.instance is None:
-            self._backlog.remove(sequence)
+            self._seating.backlog.remove(sequence)
             dropped = self._drop_waiting(sequence)
         elif sequence.current is request:
             dropped = self._withdraw(sequence) + self._drop_waiting(sequence)
@@ -214,13 +196,13 @@ class SequenceScheduler:
         self._dropped.clear()
         for sequence in waiting:
             dropped += self._withdraw(sequence) + self._drop_waiting(sequence)
-        self._backlog.clear()
-        self._silence.clear()
+        self._seating.backlog.clear()
+        self._seating.silence.clear()
         sequences = [*waiting, *self._open.values(), *self._cancelled]
         self._cancelled.clear()
         for sequence in sequences:
             self._close(sequence)
-        self._release(sequences, 0)
+        self._seating.release(sequences, 0)
         return dropped
 
     def __len__(self) -> int:
@@ -247,8 +229,7 @@ class SequenceScheduler:
     def _begin(self, correlation_id: int | str, now_ns: int) -> LiveSequence:
         sequence = LiveSequence(correlation_id, self._controls.of_sequence(correlation_id))
         self._open[correlation_id] = sequence
-        self._backlog.append(sequence)
-        self._fill_slots(now_ns)
+        self._seating.seat(sequence, now_ns)
         return sequence
 
     def _append(self, sequence: LiveSequence, request: InferenceRequest) -> None:
@@ -256,7 +237,7 @@ class SequenceScheduler:
         sequence.idle_at_ns = request.queued_ns + self._idle_ns
         self._sequence_of[id(request)] = sequence
         if sequence.instance is None:
-            self._backlog.limit(sequence, request)
+            self._seating.backlog.limit(sequence, request)
         elif sequence.current is None:
             self._present(sequence)
 
@@ -310,38 +291,15 @@ class SequenceScheduler:
         """What waits still runs; a sequence that the model drives itself is never silent."""
         if self._batching.iterative and (sequence.current is not None or sequence.waiting):
             sequence.idle_at_ns = now_ns + self._idle_ns
-            self._silence.watch(sequence)
+            self._seating.silence.watch(sequence)
             return
         self._close(sequence)
-        self._release([sequence], now_ns)
-
-    # --- slots ---
-
-    def _release(self, sequences: Iterable[LiveSequence | None], now_ns: int) -> None:
-        """Free the slots of those of `sequences` that are over."""
-        for sequence in sequences:
-            if sequence is None or sequence.instance is None or not sequence.closed or sequence.waiting:
-                continue
-            if sequence.current is None or (sequence.running and self._releases_early):
-                sequence.instance.release(sequence)
-        self._fill_slots(now_ns)
-
-    def _fill_slots(self, now_ns: int) -> None:
-        """Give free slots, the lowest first, to the sequences that have waited longest."""
-        while self._backlog:
-            free = [instance for instance in self._instances.values() if instance.lowest_free is not None]
-            if not free:
-                return
-            sequence = self._backlog.pop()
-            min(free, key=lambda instance: instance.lowest_free or 0).seat(sequence)
-            sequence.idle_at_ns = now_ns + self._idle_ns
-            self._silence.watch(sequence)
-            self._present(sequence)
+        self._seating.release([sequence], now_ns)
 
     def _is_held(self) -> bool:
         if self._held_for is None:
             return False
-        in_backlog = self._backlog.request_count
+        in_backlog = self._seating.backlog.request_count
         held = len(self) - in_backlog < self._held_for[0] or in_backlog < self._held_for[1]
         if not held:
             self._held_for = None

@@ -439,8 +439,10 @@ def test_a_retired_instance_keeps_its_sequences_and_gets_no_more():
 def test_the_backlog_goes_to_an_instance_that_is_added():
     scheduler = a_scheduler(a_sequence_config(max_batch_size=1))
     enqueue(scheduler, a_step(1, 1, start=True), a_step(2, 2, start=True))
-    scheduler.add_instance(2)
-    assert (run(scheduler, 1), run(scheduler, 2)) == ([1], [2])
+    scheduler.add_instance(2, 5 * IDLE_NS)
+    scheduler.expire(5 * IDLE_NS)
+    enqueue(scheduler, a_step(2, 3, now=5 * IDLE_NS))
+    assert (run(scheduler, 1), run(scheduler, 2), run(scheduler, 2)) == ([1], [2], [3])
 
 
 # --- iterative sequences ---

@@ -162,7 +162,7 @@ class Sequences(RuleBasedStateMachine):
         if not hasattr(self, "scheduler"):
             return
         assert len(self.scheduler) == sum(len(requests) for requests in self.waiting.values())
-        instances = self.scheduler._instances.values()
+        instances = self.scheduler._seating.instances.values()
         assert all(0 <= instance.occupied <= self.capacity for instance in instances)
         backlogged = [sequence for sequence, waiting in self.waiting.items() if waiting and sequence.instance is None]
         if backlogged:
