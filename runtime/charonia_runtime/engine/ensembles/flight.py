@@ -1,62 +1,54 @@
 """One request on its way through an ensemble: steps submitted as their inputs come, answers sent as they are made."""
 
-import asyncio
-import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from charonia_runtime.core.errors import CancelledError, InferenceError, InvalidArgumentError
 from charonia_runtime.core.request import (
     InferenceRequest,
     InferenceResponse,
-    ParameterValue,
     ResponseFlow,
-    SequenceId,
 )
 from charonia_runtime.core.statistics import ExecutionTimes, FailureReason
 from charonia_runtime.engine.ensembles.crew import Crew, Member
+from charonia_runtime.engine.ensembles.delivery import Delivery
 from charonia_runtime.engine.ensembles.graph import Plan
-from charonia_runtime.engine.ensembles.propagation import Progress, Propagation, StepRun, Value
-
-logger = logging.getLogger(__name__)
-
-_NO_SEQUENCE: Mapping[str, ParameterValue] = {"sequence_id": 0, "sequence_start": False, "sequence_end": False}
-_SEQUENCE_PARAMETERS = _NO_SEQUENCE.keys()
+from charonia_runtime.engine.ensembles.propagation import Lineage, Progress, Propagation, StepRun, Value
+from charonia_runtime.engine.ensembles.sequences import sequence_of, sequence_parameters
 
 
 class Flight:
     """
     From `start` until `landed` is called: then nothing of the request runs any more.
 
-    Its client gets its final answer at the latest then; an error goes out at once, while steps that run are cancelled.
+    Its client has its final answer by then. An error goes out at once, except that what decoupled steps sent before it
+    goes first; steps whose results nobody will see are cancelled.
     """
 
     __slots__ = (
-        "_computed", "_crew", "_delivery", "_finishes", "_held", "_landed", "_loop", "_over", "_propagation",
-        "_running", "_start_ns", "_starting", "_waiting", "request",
+        "_computed", "_crew", "_delivery", "_failure", "_held", "_landed", "_over", "_propagation", "_running",
+        "_start_ns", "_waiting", "request",
     )  # fmt: skip
 
     def __init__(self, request: InferenceRequest, plan: Plan, crew: Crew, landed: Callable[["Flight"], None]) -> None:
         self.request = request
         self._crew = crew
         self._landed = landed
-        self._loop = asyncio.get_running_loop()
         self._propagation = Propagation(plan)
-        self._running: dict[StepRun, InferenceRequest] = {}
+        self._running: dict[StepRun, InferenceRequest | None] = {}
+        """Everything that has not ended; without a request while a limit holds it back."""
         self._waiting = 0
-        """Step runs that a limit holds back."""
+        """How much of it a limit holds back."""
         self._held: list[Callable[[], None]] = []
         """Decoupled steps that wait until their last responses were taken on."""
         self._computed = [0, 0, 0]
         """Nanoseconds that steps spent on inputs, on computing and on outputs."""
         self._start_ns = 0
-        self._starting = True
+        self._failure: tuple[Lineage, InferenceError] | None = None
+        """The earliest error so far, and where it happened."""
         self._over = False
         """Whether the final answer is sent, or on its way."""
-        self._finishes = any(output.classes or output.memory is not None for output in request.outputs)
-        """Whether the client wants something else of its outputs than the tensors."""
-        self._delivery: asyncio.Task[None] | None = None
-        """Sends the last answer that had to be finished in a thread; all later ones wait for it."""
+        self._delivery = Delivery(request, crew.finisher, self._land_if_done)
 
     # --- life ---
 
@@ -66,14 +58,16 @@ class Flight:
         given, batched = self.request.inputs, self._crew.batches
         inputs = {name: Value(given.get(name), batched=batched, given=True) for name in self._crew.inputs}
         self._advance(self._propagation.begin(inputs))
-        self._starting = False
+        self._delivery.release()
 
     def cancel(self) -> None:
         """Steps that wait are dropped, those that run are told, no other starts."""
         self.request.cancelled = True
         if self._drop_waiting() and not self._over:
             self._fail(CancelledError(""))
-        self._cancel_steps()
+        for run, request in list(self._running.items()):
+            if request is not None and run in self._running:
+                self._member(run).copy.cancel(request)
 
     def responded(self, run: StepRun, response: InferenceResponse) -> None:
         """A step answers: once, unless it is decoupled."""
@@ -82,8 +76,8 @@ class Flight:
         if self._over:
             self._land_if_done()
         elif response.error is not None:
-            self._fail(response.error)
-        elif response.flag_only:
+            self._step_failed(run, response.error)
+        elif response.flag_only or self._is_doomed(run):
             self._finish_if_done()
         else:
             values = self._values(run, response)
@@ -117,7 +111,7 @@ class Flight:
         for index, run in enumerate(progress.runs):
             if self.request.cancelled and not self._over:
                 self._fail(CancelledError(""))
-            if self._over:
+            if self._over or self._is_doomed(run):
                 for dropped in progress.runs[index:]:
                     self._propagation.end(dropped)
                 break
@@ -129,6 +123,7 @@ class Flight:
         if limit is None or limit.enter(self, run):
             self._submit(run)
         else:
+            self._running[run] = None
             self._waiting += 1
 
     def _submit(self, run: StepRun) -> None:
@@ -140,7 +135,7 @@ class Flight:
         except InferenceError as error:
             self._end_run(run)
             if not self._over:
-                self._fail(error)
+                self._step_failed(run, error)
 
     def _step_request(self, run: StepRun, member: Member) -> InferenceRequest:
         request = self.request
@@ -171,7 +166,7 @@ class Flight:
     def _values(self, run: StepRun, response: InferenceResponse) -> dict[str, Value]:
         """What a step's response gives to the ensemble's tensors."""
         batched = self._member(run).batches
-        sequence = _sequence_of(response) or run.sequence
+        sequence = sequence_of(response) or run.sequence
         names = run.step.outputs
         return {
             names[tensor.name]: Value(tensor, batched=batched, sequence=sequence)
@@ -187,21 +182,23 @@ class Flight:
             limit.leave()
 
     def _cancel_steps(self) -> None:
+        """Those whose results nobody will see."""
         for run, request in list(self._running.items()):
-            if run in self._running:
+            if request is not None and run in self._running and (self._over or self._is_doomed(run)):
                 self._member(run).copy.cancel(request)
 
     def _drop_waiting(self) -> int:
         """Give up the step runs that limits hold back; how many there were."""
-        dropped = self._waiting
-        if dropped:
-            for member in self._crew.members:
-                if member.limit is not None:
-                    member.limit.forget(self)
-            self._propagation.running -= dropped
-            self._waiting = 0
+        dropped = [run for run, request in self._running.items() if request is None] if self._waiting else []
+        for run in dropped:
+            limit = self._member(run).limit
+            if limit is not None:
+                limit.forget(self)
+            del self._running[run]
+            self._propagation.end(run)
+        self._waiting = 0
         self._resume_held()
-        return dropped
+        return len(dropped)
 
     def _resume_held(self) -> None:
         if not self._waiting:
@@ -218,9 +215,9 @@ class Flight:
         """All requested outputs of one lineage are there."""
         crew = self._crew
         outputs = [tensor for name, value in values if (tensor := crew.output(name, value)) is not None]
-        final = not crew.decoupled or self._propagation.running == 0
-        made = [value for _, value in values if value.tensor is not None and not value.given]
-        parameters = _sequence_parameters(made, self.request.sequence) if made else {}
+        final = not crew.decoupled or (self._propagation.running == 0 and self._failure is None)
+        made = [value.sequence for _, value in values if value.tensor is not None and not value.given]
+        parameters = sequence_parameters(made, self.request.sequence) if made else {}
         self._send(
             InferenceResponse(
                 self.request.model_name, crew.version, self.request.id, outputs, parameters, final=final
@@ -229,7 +226,9 @@ class Flight:
 
     def _finish_if_done(self) -> None:
         """Nothing runs any more and no answer was the last one."""
-        if self._propagation.running or self._over:
+        if self._failure is not None and not self._over:
+            self._fail_if_due()
+        elif self._propagation.running or self._over:
             self._land_if_done()
         elif self._crew.decoupled:
             request = self.request
@@ -242,7 +241,27 @@ class Flight:
                 )
             )
 
+    def _step_failed(self, run: StepRun, error: InferenceError) -> None:
+        lineage = run.next_lineage(decoupled=self._member(run).decoupled)
+        if self._failure is None or lineage < self._failure[0]:
+            self._failure = (lineage, error)
+        self._cancel_steps()
+        self._fail_if_due()
+
+    def _fail_if_due(self) -> None:
+        """Unless something from before the error still runs."""
+        if self._failure is not None and not self._over and all(self._is_doomed(run) for run in self._running):
+            self._fail(self._failure[1])
+
+    def _is_doomed(self, run: StepRun) -> bool:
+        """Whether an error has happened before, or upstream of, everything that comes of `run`."""
+        if self._failure is None:
+            return False
+        failed, lineage = self._failure[0], run.lineage
+        return lineage >= failed or lineage == failed[: len(lineage)]
+
     def _fail(self, error: InferenceError) -> None:
+        """Answer with `error`; nothing else will be sent."""
         request, statistics = self.request, self._crew.statistics
         cancelled = request.cancelled and isinstance(error, CancelledError)
         if not cancelled:
@@ -251,7 +270,7 @@ class Flight:
             time.monotonic_ns() - request.arrival_ns, FailureReason.CANCELED if cancelled else FailureReason.OTHER
         )
         self._over = True
-        self._deliver(InferenceResponse(request.model_name, self._crew.version, request.id, error=error))
+        self._delivery.send(InferenceResponse(request.model_name, self._crew.version, request.id, error=error))
         self._drop_waiting()
         self._cancel_steps()
         self._land_if_done()
@@ -260,7 +279,7 @@ class Flight:
         if response.final:
             self._over = True
             self._count()
-        self._deliver(response)
+        self._delivery.send(response)
 
     def _count(self) -> None:
         request, statistics = self.request, self._crew.statistics
@@ -277,28 +296,8 @@ class Flight:
         if request.executed is not None:
             request.executed(times)
 
-    def _deliver(self, response: InferenceResponse) -> None:
-        """Send in order; what takes copying or sorting is done in a thread first."""
-        if self._delivery is not None or (self._finishes and response.outputs):
-            self._delivery = asyncio.create_task(self._deliver_finished(response, self._delivery))
-        elif self._starting:
-            self._loop.call_soon(_send, self.request, response)
-        else:
-            _send(self.request, response)
-
-    async def _deliver_finished(self, response: InferenceResponse, before: asyncio.Task[None] | None) -> None:
-        answers = [(self.request, response)]
-        if response.outputs:
-            await asyncio.to_thread(self._crew.finisher.finish, answers)
-        if before is not None:
-            await before
-        _send(*answers[0])
-        if self._delivery is asyncio.current_task():
-            self._delivery = None
-            self._land_if_done()
-
     def _land_if_done(self) -> None:
-        if self._over and self._delivery is None and not self._propagation.running:
+        if self._over and self._delivery.empty and not self._propagation.running:
             self._landed(self)
 
 
@@ -327,38 +326,3 @@ class _ProducerFlow:
     def when_ready(self, resume: Callable[[], None]) -> None:
         client = self._client
         self._flight.hold(resume if client is None else lambda: client.when_ready(resume))
-
-
-def _sequence_of(response: InferenceResponse) -> SequenceId | None:
-    """The sequence that a model puts its response into by parameters; None where it does not."""
-    given = response.parameters
-    if not given or not _SEQUENCE_PARAMETERS & given.keys():
-        return None
-    identity = given.get("sequence_id", 0)
-    return SequenceId(
-        identity if isinstance(identity, int | str) else 0,
-        start=given.get("sequence_start") is True,
-        end=given.get("sequence_end") is True,
-    )
-
-
-def _sequence_parameters(values: list[Value], own: SequenceId | None) -> Mapping[str, ParameterValue]:
-    """Every answer says which sequence its outputs belong to; the last output's where they differ."""
-    sequence = own
-    for value in values:
-        sequence = value.sequence or sequence
-    if sequence is None:
-        return _NO_SEQUENCE
-    return {
-        "sequence_id": sequence.correlation_id,
-        "sequence_start": sequence.start,
-        "sequence_end": sequence.end,
-    }
-
-
-def _send(request: InferenceRequest, response: InferenceResponse) -> None:
-    """A sink that breaks must not take the ensemble along."""
-    try:
-        request.sink.send(response)
-    except Exception:
-        logger.exception("model '%s': delivering a response failed", request.model_name)

@@ -39,6 +39,10 @@ class StepRun:
     responses: int = 0
     """How many responses it gave so far."""
 
+    def next_lineage(self, *, decoupled: bool) -> Lineage:
+        """That of its next response."""
+        return (*self.lineage, self.responses) if decoupled else self.lineage
+
     @property
     def sequence(self) -> SequenceId | None:
         """The sequence that its inputs bring along; the last one's where they differ."""
@@ -81,7 +85,7 @@ class Propagation:
 
     def receive(self, run: StepRun, values: Mapping[str, Value], *, decoupled: bool) -> Progress:
         """A response of `run` arrives, keyed by the ensemble's tensors; those that are missing were not made."""
-        lineage = (*run.lineage, run.responses) if decoupled else run.lineage
+        lineage = run.next_lineage(decoupled=decoupled)
         run.responses += 1
         complete = {tensor: values.get(tensor) or Value(None, batched=False) for tensor in run.step.outputs.values()}
         return self._arrive(lineage, complete)
