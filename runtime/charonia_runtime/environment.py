@@ -1,10 +1,11 @@
 """The environment variables that Triton's users set: the only place that knows their names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charonia_runtime.devices import visible_gpus
 
+_REDIS_CREDENTIALS = {"user": "TRITONCACHE_REDIS_USERNAME", "password": "TRITONCACHE_REDIS_PASSWORD"}
 _PARALLEL = {"0": False, "1": True}
 
 
@@ -24,6 +25,8 @@ class Environment:
     """`TRITONSERVER_BACKLOG_DELAY_SCHEDULER`: the same of sequences without a slot."""
     grpc_delay_seconds: float = 0.0
     """`TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC`: delay of answers that are no inference; for tests of clients."""
+    redis_credentials: Mapping[str, str] = field(default_factory=dict)
+    """`user` and `password` of the Redis cache: `TRITONCACHE_REDIS_USERNAME` and `TRITONCACHE_REDIS_PASSWORD`."""
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> "Environment":
@@ -35,6 +38,7 @@ class Environment:
             scheduler_waits_for=_count(variables.get("TRITONSERVER_DELAY_SCHEDULER", "")),
             backlog_waits_for=_count(variables.get("TRITONSERVER_BACKLOG_DELAY_SCHEDULER", "")),
             grpc_delay_seconds=float(_count(variables.get("TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC", ""))),
+            redis_credentials={name: variables[key] for name, key in _REDIS_CREDENTIALS.items() if key in variables},
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from charonia_runtime.compatibility import CompatibilityOptions
 from charonia_runtime.core.frontend import FrontendModule
+from charonia_runtime.engine.cache_options import CacheOptions
 from charonia_runtime.engine.options import EngineOptions
 from charonia_runtime.engine.shared_memory import SharedMemoryOptions
 from charonia_runtime.engine.trace_options import TraceOptions
@@ -26,6 +27,7 @@ class ServeOptions:
     engine: EngineOptions
     log: LogOptions
     trace: TraceOptions
+    cache: CacheOptions
     shared_memory: SharedMemoryOptions
     compatibility: CompatibilityOptions
     frontends: Mapping[str, Any]
@@ -43,6 +45,7 @@ def serve_flags() -> Flags:
             Group("Logging", LogOptions),
             *(Group(module.Frontend.name, module.Options) for module in _frontends().values()),
             Group("Tracing", TraceOptions),
+            Group("Response cache", CacheOptions),
             Group("Shared memory", SharedMemoryOptions),
             Group("Accepted for compatibility, without effect", CompatibilityOptions),
         ]
@@ -61,6 +64,7 @@ def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> Serve
         engine=engine,
         log=parsed.get(LogOptions),
         trace=parsed.get(TraceOptions),
+        cache=parsed.get(CacheOptions),
         shared_memory=parsed.get(SharedMemoryOptions),
         compatibility=parsed.get(CompatibilityOptions),
         frontends=_with_what_they_borrow(frontends, parsed, environment),

@@ -39,7 +39,7 @@ def serve(options: ServeOptions) -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     for flag in without_effect(options.given):
         logger.warning("--%s is accepted for compatibility and has no effect", flag)
-    for warning in options.trace.warnings:
+    for warning in (*options.trace.warnings, *options.cache.warnings):
         logger.warning("%s", warning)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -53,25 +53,13 @@ class _Server:
 
     def __init__(self, options: ServeOptions, log: Log) -> None:
         self._options = options
-        shared_memory = SharedMemoryRegistry(options.shared_memory)
-        self._engine = Engine(
-            options.engine,
-            load_backend,
-            partial(
-                Model.load,
-                parallel_instances=options.environment.parallel_instances,
-                resolve_memory=shared_memory.resolve,
-                delay_scheduler=options.environment.scheduler_waits_for,
-                delay_backlog=options.environment.backlog_waits_for,
-            ),
-            shared_memory=shared_memory,
-            settings=partial(SettingsStore, log, options.trace.start),
-            gpus=options.environment.gpus,
-        )
+        self._log = log
+        self._engine: Engine
         self._frontends: list[Frontend] = []
 
     async def run(self) -> int:
         try:
+            self._engine = _make_engine(self._options, self._log)
             await self._engine.start()
         except InferenceError as error:
             return _failed(f"creating server: {error.code.value} - {error.message}")
@@ -143,8 +131,31 @@ class _Server:
             ("model_config_name", engine.model_config_name),
             ("strict_readiness", str(int(engine.strict_readiness))),
             ("exit_timeout", str(engine.exit_timeout_secs)),
+            ("cache_enabled", str(int(bool(self._options.cache.settings)))),
         ]
         logger.info(table(("Option", "Value"), rows))
+
+
+def _make_engine(options: ServeOptions, log: Log) -> Engine:
+    """Raises InferenceError when the options ask for what cannot be had."""
+    environment = options.environment
+    shared_memory = SharedMemoryRegistry(options.shared_memory)
+    return Engine(
+        options.engine,
+        load_backend,
+        partial(
+            Model.load,
+            parallel_instances=environment.parallel_instances,
+            resolve_memory=shared_memory.resolve,
+            delay_scheduler=environment.scheduler_waits_for,
+            delay_backlog=environment.backlog_waits_for,
+        ),
+        shared_memory=shared_memory,
+        settings=partial(SettingsStore, log, options.trace.start),
+        resolve_memory=shared_memory.resolve,
+        cache=options.cache.make(options.compatibility.cache_directory, {"redis": environment.redis_credentials}),
+        gpus=environment.gpus,
+    )
 
 
 def _stop_signal() -> asyncio.Event:

@@ -9,6 +9,7 @@ from typing import Any
 
 from charonia_runtime import __version__
 from charonia_runtime.core.backend import ModelFiles
+from charonia_runtime.core.cache import ResponseCache
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnavailableError
@@ -27,6 +28,7 @@ from charonia_runtime.core.server import (
 )
 from charonia_runtime.engine.admission import MemoryResolver
 from charonia_runtime.engine.backend_search import LoadBackend, find_backend
+from charonia_runtime.engine.cached_model import CachedModel
 from charonia_runtime.engine.copies import LoadCopy, ModelCopy
 from charonia_runtime.engine.ensembles.binding import bind
 from charonia_runtime.engine.ensembles.model import EnsembleModel
@@ -77,12 +79,14 @@ class Engine:
         shared_memory: SharedMemory,
         settings: MakeSettings,
         resolve_memory: MemoryResolver | None = None,
+        cache: ResponseCache | None = None,
         gpus: tuple[int, ...] = (),
     ) -> None:
         """
         `load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use.
 
-        `resolve_memory` finds the shared memory that requests to ensembles name.
+        `resolve_memory` finds the shared memory that requests to ensembles and to cached models name. `cache` keeps the
+        answers of models that have `response_cache` enabled.
         """
         self.shared_memory: SharedMemory = shared_memory
         self.settings: Settings = settings(self.serves)
@@ -92,6 +96,7 @@ class Engine:
         self._load_backend = load_backend
         self._load_copy = load_copy
         self._resolve_memory = resolve_memory
+        self._cache = cache
         self._gpus = gpus
         self._backend_settings = options.backend_settings
         self._repositories = ModelRepositories(map(Path, options.model_repositories), options.model_config_name)
@@ -122,6 +127,8 @@ class Engine:
         Raises InferenceError, with nothing left running, when the server must not start (model-management §2.1).
         """
         await self._check_repositories()
+        if self._cache is not None:
+            await self._cache.start()
         complete = await self._poller.load_all(self._startup_models())
         self._log_models()
         if self._options.exit_on_error and not complete:
@@ -141,6 +148,8 @@ class Engine:
         if self._polling is not None:
             self._polling.cancel()
         await stop_models(self._loader, self._options.exit_timeout_secs if timeout_seconds is None else timeout_seconds)
+        if self._cache is not None:
+            await self._cache.close()
 
     # --- inference ---
 
@@ -259,6 +268,12 @@ class Engine:
         return sorted(set(named))
 
     async def _create(self, polled: PolledModel, version: int) -> ModelCopy:
+        model = await self._create_uncached(polled, version)
+        if self._cache is None or not model.config.response_cache:
+            return model
+        return CachedModel(model, self._cache, self._resolve_memory)
+
+    async def _create_uncached(self, polled: PolledModel, version: int) -> ModelCopy:
         files = ModelFiles(
             name=polled.name,
             version=version,
