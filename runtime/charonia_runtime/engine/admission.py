@@ -106,7 +106,8 @@ class Admission:
         for tensor in request.inputs.values():
             self._resolve_input(tensor)
         self._check_names(request)
-        ordered = [(self._inputs[name], request.inputs[name]) for name in sorted(request.inputs)]
+        # Last one first, as the real server is seen to: of several faulty inputs clients hear of the same one.
+        ordered = [(self._inputs[name], request.inputs[name]) for name in reversed(request.inputs)]
         rows = self._check_rows(request, ordered)
         for known, tensor in ordered:
             self._check_type_and_shape(request, known, tensor)

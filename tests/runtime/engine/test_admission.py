@@ -63,7 +63,7 @@ REFUSALS = [
      "required input(s) ['A']. Please provide all required input(s)."),
     (ONE, [fp32(1, 4, name="NOPE")], "unexpected inference input 'NOPE' for model 'm'"),
     (ONE, [fp32()], P + "input 'A' has no shape but model requires batch dimension for 'm'"),
-    (BATCHING, [fp32(1, 4), fp32(2, 4, name="B")], P + "input 'B' batch size does not match other inputs for 'm'"),
+    (BATCHING, [fp32(1, 4), fp32(2, 4, name="B")], P + "input 'A' batch size does not match other inputs for 'm'"),
     (ONE, [fp32(9, 4)], P + "inference request batch-size must be <= 8 for 'm'"),
     (ONE, [fp32(16)], P + "inference request batch-size must be <= 8 for 'm'"),
     (ONE, [Tensor("A", DataType.INT32, (1, 4), memoryview(bytes(16)))],
