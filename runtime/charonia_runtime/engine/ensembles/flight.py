@@ -65,9 +65,7 @@ class Flight:
         self.request.cancelled = True
         if self._drop_waiting() and not self._over:
             self._fail(CancelledError(""))
-        for run, request in list(self._running.items()):
-            if request is not None and run in self._running:
-                self._member(run).copy.cancel(request)
+        self._cancel_steps()
 
     def responded(self, run: StepRun, response: InferenceResponse) -> None:
         """A step answers: once, unless it is decoupled."""
@@ -182,9 +180,11 @@ class Flight:
             limit.leave()
 
     def _cancel_steps(self) -> None:
-        """Those whose results nobody will see."""
+        """Those whose results nobody will see; each one once."""
         for run, request in list(self._running.items()):
-            if request is not None and run in self._running and (self._over or self._is_doomed(run)):
+            unwanted = self._over or self.request.cancelled or self._is_doomed(run)
+            if unwanted and request is not None and not request.cancelled and run in self._running:
+                request.cancelled = True
                 self._member(run).copy.cancel(request)
 
     def _drop_waiting(self) -> int:
