@@ -29,6 +29,11 @@ class BackendTraits:
     Whether a free instance may execute in another thread than its own. The engine then runs executions that take less
     than the hop to a thread on the event loop's thread.
     """
+    python_runtime: bool = False
+    """
+    Whether the backend brings `python_runtime/model.py` for models with `runtime: "model.py"`. The python backend runs
+    it.
+    """
     on_event_loop: bool = False
     """Whether `create_instance` gives a `LoopInstance` instead of an `Instance`."""
 

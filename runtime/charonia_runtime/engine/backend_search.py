@@ -23,13 +23,14 @@ def find_backend(
     """
     The backend's class, and the configuration with the runtime that was found. Blocks: call it in an executor.
 
-    A Python-based backend is a `model.py` in `<backend_directory>/<backend>/`; our python backend runs it.
+    A Python-based backend is a `model.py` in `<backend_directory>/<backend>/`, or one that a backend of ours brings;
+    our python backend runs it.
     Raises InvalidArgumentError when there is none, InternalError when its library cannot be imported.
     """
     name = config.backend
     custom = backend_directory / name / PYTHON_RUNTIME if is_model_name(name) else None
     has_custom = custom is not None and custom.is_file()
-    if config.runtime == PYTHON_RUNTIME and not has_custom:
+    if config.runtime == PYTHON_RUNTIME and not has_custom and not _brings_python_runtime(name, load_backend):
         raise InvalidArgumentError(
             f"unable to find Python backend based backend library '{PYTHON_RUNTIME}' for model '{files.name}', "
             f"searched: '{backend_directory / name / PYTHON_RUNTIME}'"
@@ -45,6 +46,13 @@ def find_backend(
         except ImportError as error:
             raise InternalError(f"unable to load backend '{name}': {error}") from error
     return load_backend(_PYTHON), complete(replace(config, runtime=PYTHON_RUNTIME))
+
+
+def _brings_python_runtime(name: str, load_backend: LoadBackend) -> bool:
+    try:
+        return load_backend(name).traits.python_runtime
+    except (InvalidArgumentError, ImportError):
+        return False
 
 
 def _unknown_runtime(config: ModelConfig, files: ModelFiles, backend_directory: Path) -> InvalidArgumentError:

@@ -18,6 +18,8 @@ from charonia_runtime.ipc.frames import FrameKind
 
 _NAME = "python"
 _MODEL_FILE = "model.py"
+_OWN_BACKENDS = Path(__file__).parents[1]
+_RUNTIME_FOLDER = "python_runtime"
 _KINDS = {InstanceKind.GPU: "GPU", InstanceKind.CPU: "CPU", InstanceKind.MODEL: "MODEL"}
 
 
@@ -25,7 +27,8 @@ class Backend:
     """
     Runs `model.py` of the model, or that of a backend written in Python, in child processes.
 
-    Such a backend is `<backend directory>/<name>/model.py`; the models that name it bring only data.
+    Such a backend is `<backend directory>/<name>/model.py`, or the `python_runtime/model.py` of one of our own; the
+    models that name it bring only data.
     """
 
     traits: ClassVar[BackendTraits] = BackendTraits(
@@ -117,6 +120,8 @@ class Backend:
         files = self._files
         if config.runtime == _MODEL_FILE and config.backend != _NAME:
             folder = files.backend_directory / config.backend
+            if not (folder / _MODEL_FILE).is_file():
+                folder = _OWN_BACKENDS / config.backend / _RUNTIME_FOLDER
             path, module, search_paths = folder / _MODEL_FILE, "model", [folder]
         else:
             filename = config.default_model_filename or _MODEL_FILE

@@ -1,0 +1,124 @@
+"""Where an instance runs: requests' arrays to tensors there, results back to arrays."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from charonia_runtime.backends.pytorch.library import datatypes, require_cuda
+from charonia_runtime.core.config import InstanceKind, Placement
+from charonia_runtime.core.datatypes import DataType
+
+
+class Device(Protocol):
+    """What an instance needs of its device. Tensors stay there until `to_host`."""
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Inside, torch puts its work on this device and into this instance's stream."""
+
+    def from_host(self, array: npt.NDArray[Any], datatype: DataType) -> Any:
+        """A copy of `array` on the device."""
+
+    def wait(self) -> None:
+        """Until the device has finished what this instance gave it."""
+
+    def to_host(self, tensors: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        """Copies of `tensors`, wherever they lie, in memory that nobody else writes to. BF16 as bits."""
+
+    def clean(self) -> None:
+        """Give memory that is cached but not used back to the system."""
+
+
+def device_name(placement: Placement) -> str | None:
+    """The name that torch has for the placement; None where the model itself says where its parts are."""
+    match placement.kind:
+        case InstanceKind.GPU:
+            return f"cuda:{placement.device_id}"
+        case InstanceKind.MODEL:
+            return None
+        case _:
+            return "cpu"
+
+
+def open_device(torch: Any, placement: Placement) -> Device:
+    """Raises UnsupportedError for a GPU that torch cannot use."""
+    if placement.kind is InstanceKind.GPU:
+        require_cuda(torch, placement.device_id)
+        return CudaDevice(torch, placement.device_id)
+    return HostDevice(torch)
+
+
+class HostDevice:
+    """The processor. Also where models that are spread over devices get their inputs."""
+
+    def __init__(self, torch: Any) -> None:
+        self._from_numpy: Callable[[npt.NDArray[Any]], Any] = torch.from_numpy
+        self._bfloat16, self._int16 = torch.bfloat16, torch.int16
+
+    def active(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def from_host(self, array: npt.NDArray[Any], datatype: DataType) -> Any:
+        tensor = self._from_numpy(array.copy())
+        return tensor.view(self._bfloat16) if datatype is DataType.BF16 else tensor
+
+    def wait(self) -> None:
+        pass
+
+    def to_host(self, tensors: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        return [self._array(tensor) for tensor in tensors]
+
+    def _array(self, tensor: Any) -> npt.NDArray[Any]:
+        if tensor.dtype is self._bfloat16:
+            bits = tensor.contiguous().view(self._int16).numpy(force=True)
+            return np.array(bits.view(DataType.BF16.numpy_dtype))
+        return np.array(tensor.numpy(force=True), order="C")
+
+    def clean(self) -> None:
+        pass
+
+
+class CudaDevice:
+    """One GPU, with a stream of its own, so that instances there do not wait for each other."""
+
+    def __init__(self, torch: Any, device_id: int) -> None:
+        self._torch = torch
+        self._device = torch.device("cuda", device_id)
+        self._stream = torch.cuda.Stream(self._device)
+        self._dtypes = {datatype: dtype for dtype, datatype in datatypes(torch).items()}
+
+    def active(self) -> AbstractContextManager[Any]:
+        stream: AbstractContextManager[Any] = self._torch.cuda.stream(self._stream)
+        return stream
+
+    def from_host(self, array: npt.NDArray[Any], datatype: DataType) -> Any:
+        # torch gives pinned memory out again only after the copies from it have run.
+        dtype = self._dtypes[datatype]
+        pinned = self._torch.empty(array.shape, dtype=dtype, pin_memory=True)
+        _bits(self._torch, pinned)[...] = array
+        return pinned.to(self._device, non_blocking=True)
+
+    def wait(self) -> None:
+        self._stream.synchronize()
+
+    def to_host(self, tensors: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        copies: list[Any] = []
+        for tensor in tensors:
+            pinned = self._torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            copies.append(pinned.copy_(tensor.detach(), non_blocking=True))
+        self._stream.synchronize()
+        return [_bits(self._torch, pinned) for pinned in copies]
+
+    def clean(self) -> None:
+        self._torch.cuda.empty_cache()
+
+
+def _bits(torch: Any, tensor: Any) -> npt.NDArray[Any]:
+    """The memory of a contiguous tensor of the host as an array; BF16 as bits."""
+    if tensor.dtype is torch.bfloat16:
+        bits: npt.NDArray[Any] = tensor.view(torch.int16).numpy()
+        return bits.view(DataType.BF16.numpy_dtype)
+    array: npt.NDArray[Any] = tensor.numpy()
+    return array

@@ -1,0 +1,123 @@
+"""One instance: a batch's inputs into a program, its outputs back to the requests."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import numpy.typing as npt
+
+from charonia_runtime.backends.pytorch.devices import Device
+from charonia_runtime.backends.pytorch.library import datatypes, execution_error
+from charonia_runtime.backends.pytorch.program import Program, dims_behind_list
+from charonia_runtime.backends.pytorch.settings import Settings
+from charonia_runtime.backends.pytorch.strings import array_of, strings_of
+from charonia_runtime.core.batch import Batch
+from charonia_runtime.core.batch_tensors import batch_input, cut_output
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
+
+
+class Instance:
+    """Runs one batch at a time. torch lets go of the GIL while it runs."""
+
+    def __init__(self, torch: Any, program: Program, device: Device, config: ModelConfig, settings: Settings) -> None:
+        self._torch = torch
+        self._program: Program | None = program
+        self._device = device
+        self._settings = settings
+        self._datatypes = datatypes(torch)
+        self._batch_inputs = config.batch_inputs
+        self._batch_outputs = {name: spec for spec in config.batch_outputs for name in spec.target_names}
+        self._expected = {spec.name: spec.datatype for spec in config.outputs}
+        self._expected |= {state.output_name: state.datatype for state in config.states}
+        self._dims_behind_lists = {
+            spec.name: dims_behind_list(config, spec) for spec in config.outputs if spec.datatype is DataType.BYTES
+        }
+
+    def execute(self, batch: Batch) -> None:
+        program = self._program
+        if program is None:
+            raise InternalError("the instance is closed")
+        with self._modes():
+            values = self._values(batch, program)
+            batch.mark_inputs_ready()
+            try:
+                leaves = program.run(values)
+                self._device.wait()
+                batch.mark_outputs_ready()
+                outputs = self._outputs(program, leaves)
+            except InferenceError:
+                raise
+            except self._torch.OutOfMemoryError as error:
+                self._device.clean()
+                raise execution_error(error) from error
+            except Exception as error:
+                raise execution_error(error) from error
+        self._answer(batch, outputs)
+        if self._settings.cache_cleaning:
+            self._device.clean()
+
+    def close(self) -> None:
+        self._program = None
+        self._device.clean()
+
+    def _modes(self) -> AbstractContextManager[Any]:
+        """What holds during an execution: torch's switches of this thread."""
+        torch, settings = self._torch, self._settings
+        modes = ExitStack()
+        modes.enter_context(self._device.active())
+        modes.enter_context(torch.inference_mode() if settings.inference_mode else torch.no_grad())
+        if not settings.optimized_execution:
+            modes.enter_context(torch.jit.optimized_execution(False))
+        return modes
+
+    def _values(self, batch: Batch, program: Program) -> list[Any]:
+        values: list[Any] = [None] * len(program.input_positions)
+        for name, tensor in batch.requests[0].inputs.items():
+            array = batch.gather(name)
+            if array is None:
+                raise InternalError(f"input '{name}' is missing from the batch")
+            values[program.input_positions[name]] = (
+                strings_of(array, name)
+                if tensor.datatype is DataType.BYTES
+                else self._device.from_host(array, tensor.datatype)
+            )
+        for spec in self._batch_inputs:
+            made = batch_input(batch, spec)
+            for name in spec.target_names:
+                values[program.input_positions[name]] = self._device.from_host(made, spec.datatype)
+        return values
+
+    def _outputs(self, program: Program, leaves: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """All configured outputs and states by name. Raises InvalidArgumentError for what is not as configured."""
+        texts: dict[str, npt.NDArray[Any]] = {}
+        tensors: dict[str, Any] = {}
+        for name, position in program.output_positions.items():
+            if position >= len(leaves):
+                raise InvalidArgumentError(
+                    f"The output {name} in the model configuration refers to an output index which doesn't exist. "
+                    f"This model has {len(leaves)} outputs"
+                )
+            leaf = leaves[position]
+            is_text = isinstance(leaf, list)
+            produced = DataType.BYTES if is_text else self._datatypes.get(leaf.dtype, DataType.INVALID)
+            if produced is not self._expected[name]:
+                raise program.wrong_datatype(name, self._expected[name], produced)
+            if is_text:
+                texts[name] = array_of(leaf, self._dims_behind_lists.get(name, ()))
+            elif leaf.ndim == 0:
+                raise InvalidArgumentError(f"output '{name}' is a scalar which is not supported.")
+            else:
+                tensors[name] = leaf
+        arrays = self._device.to_host(list(tensors.values()))
+        return dict(zip(tensors, arrays, strict=True)) | texts
+
+    def _answer(self, batch: Batch, outputs: dict[str, npt.NDArray[Any]]) -> None:
+        if not self._batch_outputs:
+            batch.scatter(outputs)
+            return
+        cut: Mapping[str, Sequence[npt.NDArray[Any]]] = {
+            name: cut_output(batch, spec, name, outputs.pop(name)) for name, spec in self._batch_outputs.items()
+        }
+        batch.scatter(outputs, cut)

@@ -1,0 +1,1 @@
+"""What the pytorch backend runs in the processes of Python models; nothing of the server imports it."""
