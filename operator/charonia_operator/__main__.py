@@ -1,0 +1,42 @@
+"""`charonia-operator`: wires the parts together and runs kopf until it is told to stop."""
+
+import logging
+import sys
+
+import kopf
+
+from charonia_operator.cluster import Cluster
+from charonia_operator.handlers import registry
+from charonia_operator.models import ModelWatch
+from charonia_operator.queue import WorkQueue
+from charonia_operator.reconcile import Reconciler
+from charonia_operator.settings import Settings
+from charonia_operator.store import Store
+from charonia_operator.workers import Workers
+
+
+def main() -> None:
+    """Run the operator. Exits with 0 when it was told to stop."""
+    settings = Settings.parse(sys.argv[1:])
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("kopf").setLevel(logging.WARNING)  # it tells of every event, and below INFO of whole objects
+    liveness = f"http://0.0.0.0:{settings.liveness_port}/healthz" if settings.liveness_port else None
+    workers = _workers(settings)
+    workers.wait_for_definition()
+    kopf.run(
+        registry=registry(workers),
+        standalone=True,
+        clusterwide=not settings.namespaces,
+        namespaces=settings.namespaces,
+        liveness_endpoint=liveness,
+    )
+
+
+def _workers(settings: Settings) -> Workers:
+    cluster, store, queue = Cluster(connections=settings.workers + 1), Store(), WorkQueue()
+    models = ModelWatch(queue.add, every_seconds=settings.model_poll_seconds)
+    return Workers(cluster, store, queue, Reconciler(cluster, store, settings, models), settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""
+The cluster: everything that is read from or written to the API server, and the only module that knows its client.
+
+Objects are JSON, as the API server has them. Blocking: called from the queue's worker threads, never from kopf's loop.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+from urllib.parse import urlencode
+
+import urllib3.exceptions
+from kubernetes import client, config
+
+from charonia_operator.naming import EVENT, FIELD_MANAGER, INFERENCE_SERVICE, JSON, ResourceKind
+
+_PAGE = 500
+_TIMEOUT_SECONDS = 30
+_APPLY = "application/apply-patch+yaml"
+_NO_ANSWER = 0
+
+
+class ClusterError(Exception):
+    """The API server refuses. `status` is HTTP's, 0 without an answer; the message is the API server's own."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.retry_after = retry_after
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may succeed later, without anybody's doing."""
+        return self.status in {_NO_ANSWER, 409, 429} or self.status >= 500
+
+
+class Cluster:
+    """One API server, by the service account's token (read again as it rotates) or the kubeconfig."""
+
+    def __init__(self, connections: int) -> None:
+        settings = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=settings)
+        except config.ConfigException:
+            config.load_kube_config(client_configuration=settings)
+        settings.connection_pool_maxsize = connections
+        self._api = client.ApiClient(settings)
+        self._events = 0
+        self._lock = threading.Lock()
+
+    def list(self, kind: ResourceKind, namespace: str = "", **query: str) -> Iterator[JSON]:
+        """Every object of a kind, page by page; of all namespaces when none is given. Raises ClusterError."""
+        query = {"limit": str(_PAGE), **query}
+        while True:
+            page = self._request("GET", kind.path(namespace), query)
+            for body in page["items"]:
+                yield {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return
+            query["continue"] = token
+
+    def get(self, kind: ResourceKind, namespace: str, name: str) -> JSON | None:
+        """One object, None when there is none. Raises ClusterError."""
+        try:
+            return self._request("GET", kind.path(namespace, name))
+        except ClusterError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def apply(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON:
+        """Server-side apply: make what `body` says so, whoever else had a say. Raises ClusterError."""
+        metadata = body["metadata"]
+        return self._apply(kind.path(metadata["namespace"], metadata["name"]), body)
+
+    def apply_status(self, service: Mapping[str, Any], status: JSON) -> JSON:
+        """Write an InferenceService's status, which nobody else writes. Raises ClusterError."""
+        metadata = service["metadata"]
+        path = INFERENCE_SERVICE.path(metadata["namespace"], metadata["name"]) + "/status"
+        head = {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
+        kind = {"apiVersion": INFERENCE_SERVICE.api_version, "kind": INFERENCE_SERVICE.kind}
+        return self._apply(path, {**kind, "metadata": head, "status": status})
+
+    def delete(self, kind: ResourceKind, body: Mapping[str, Any]) -> None:
+        """Delete this very object, not another one of its name. Raises ClusterError."""
+        metadata = body["metadata"]
+        options = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
+        try:
+            self._request("DELETE", kind.path(metadata["namespace"], metadata["name"]), body=options)
+        except ClusterError as error:
+            if error.status not in {404, 409}:  # gone, or another one already
+                raise
+
+    def events_of(self, pod: Mapping[str, Any]) -> Sequence[JSON]:
+        """What was told of a pod, the latest first. Raises ClusterError."""
+        metadata = pod["metadata"]
+        selector = f"involvedObject.uid={metadata['uid']}"
+        events = [*self.list(EVENT, metadata["namespace"], fieldSelector=selector)]
+        return sorted(events, key=lambda event: str(event.get("lastTimestamp") or ""), reverse=True)
+
+    def record_event(self, service: Mapping[str, Any], *, warning: bool, reason: str, message: str, now: str) -> None:
+        """Tell people about a service. Raises ClusterError."""
+        metadata = service["metadata"]
+        with self._lock:
+            self._events += 1
+            name = f"{metadata['name']}.{metadata.get('resourceVersion', '0')}.{self._events}"
+        event = {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"name": name, "namespace": metadata["namespace"]},
+            "involvedObject": {
+                "apiVersion": INFERENCE_SERVICE.api_version,
+                "kind": INFERENCE_SERVICE.kind,
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata.get("resourceVersion", ""),
+            },
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "message": message[:1000],
+            "source": {"component": FIELD_MANAGER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self._request("POST", EVENT.path(metadata["namespace"]), body=event)
+
+    def _apply(self, path: str, body: Mapping[str, Any]) -> JSON:
+        return self._request("PATCH", path, {"fieldManager": FIELD_MANAGER, "force": "true"}, body, _APPLY)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> JSON:
+        try:
+            answer = self._api.call_api(
+                path + (f"?{urlencode(query)}" if query else ""),
+                method,
+                header_params={"Content-Type": content_type, "Accept": "application/json"},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _return_http_data_only=True,
+                _request_timeout=_TIMEOUT_SECONDS,
+            )
+            document: JSON = json.loads(answer.data)
+        except client.ApiException as error:
+            _refused(error)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise ClusterError(_NO_ANSWER, "NoAnswer", f"the API server does not answer: {error}") from error
+        return document
+
+
+def _refused(error: client.ApiException) -> NoReturn:
+    """Tell the API server's own words."""
+    headers = error.headers or {}
+    retry_after = str(headers.get("Retry-After", ""))
+    try:
+        told = json.loads(error.body or "")
+    except ValueError:
+        told = {}
+    reason, message = told.get("reason") or str(error.reason), told.get("message") or str(error.reason)
+    seconds = float(retry_after) if retry_after.isdigit() else 0.0
+    raise ClusterError(int(error.status or 0), reason, message, seconds) from error

@@ -1,0 +1,178 @@
+"""What ails the pods of a service: their states, and what the kubelet tells of them, put into one word and one text."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from charonia_operator.naming import JSON
+from charonia_operator.pod.packages import INSTALL
+from charonia_operator.pod.server import SERVER
+from charonia_operator.pod.sync import SYNC, WATCH
+
+_LONGEST_MESSAGE = 2000
+_PULL_FAILURES = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
+_STAGES = {SYNC: "Syncing", WATCH: "Syncing", INSTALL: "InstallingPythonDependencies", SERVER: "LoadingModels"}
+_HINTS = {
+    "SecretMissing": "Create the Secret with these keys; the pod starts as soon as it is there.",
+    "InsufficientGPU": "Free GPUs, add nodes, or ask for fewer in spec.gpu.",
+    "ImagePullFailed": "Check spec.server.image and spec.imagePullSecrets.",
+    "RepositoryDenied": "Check the Secret of spec.modelRepository.credentials and the bucket's policy.",
+    "DiskTooSmall": "Raise spec.modelRepository.cache.sizeLimit, or use a claim.",
+    "PythonDependenciesFailed": "Check spec.python: the packages must suit the server image's Python.",
+    "OutOfMemory": "Raise spec.resources.limits.memory.",
+}
+_OF_THE_REPOSITORY = {
+    "Denied": "RepositoryDenied",
+    "NotFound": "RepositoryNotFound",
+    "Empty": "RepositoryEmpty",
+    "Invalid": "RepositoryInvalid",
+    "Unreachable": "RepositoryUnreachable",
+    "Drift": "RepositoryChanging",
+    "Churning": "RepositoryChanging",
+}
+_PASSING = {"RepositoryUnreachable", "RepositoryChanging", "SyncFailed", "VolumeNotMounted"}
+"""Failures that may end without anybody's help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pod does not serve. `stuck`: somebody must do something."""
+
+    pod: str
+    node: str
+    container: str
+    reason: str
+    message: str
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it needs a human."""
+        return self.reason not in _PASSING
+
+    @property
+    def of_the_repository(self) -> bool:
+        """Whether it is about copying the models."""
+        return self.container in {SYNC, WATCH}
+
+
+def failure_of(pod: Mapping[str, Any], events: Sequence[Mapping[str, Any]] = ()) -> Failure | None:
+    """What keeps a pod from serving, or None. `events` are the cluster's about this pod."""
+    status = pod.get("status", {})
+    found = _unschedulable(status) or _of_containers(status) or _of_events(events) or _evicted(status)
+    if found is None:
+        return None
+    container, reason, message = found
+    hint = _HINTS.get(reason, "")
+    text = f"{message.strip()[-_LONGEST_MESSAGE:]} {hint}".strip()
+    node = pod.get("spec", {}).get("nodeName", "")
+    return Failure(pod["metadata"]["name"], node, container, reason, text)
+
+
+def stage_of(pod: Mapping[str, Any]) -> str:
+    """What a pod without a failure is doing: a reason for not being ready."""
+    status = pod.get("status", {})
+    if not pod.get("spec", {}).get("nodeName"):
+        return "Scheduling"
+    for container in _containers(status):
+        if "running" in container.get("state", {}) and not (container.get("started") and _goes_on(container)):
+            return _STAGES.get(container["name"], "Starting")
+    return "Starting"
+
+
+def synced(pod: Mapping[str, Any]) -> JSON | None:
+    """What the container that copied the models said at its end, where it has succeeded."""
+    for container in pod.get("status", {}).get("initContainerStatuses") or []:
+        ended = container.get("state", {}).get("terminated")
+        if container["name"] == SYNC and ended and ended.get("exitCode") == 0:
+            return _report(ended.get("message", ""))
+    return None
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether the kubelet counts the pod among those that serve."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def waits_for_volumes(pod: Mapping[str, Any]) -> bool:
+    """Whether the kubelet has the pod but no container has begun: only the cluster's events say why."""
+    containers = _containers(pod.get("status", {}))
+    waiting = [each.get("state", {}).get("waiting", {}).get("reason", "") for each in containers]
+    scheduled = bool(pod.get("spec", {}).get("nodeName"))
+    return scheduled and bool(waiting) and all(each in {"ContainerCreating", "PodInitializing"} for each in waiting)
+
+
+def _containers(status: Mapping[str, Any]) -> list[JSON]:
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _goes_on(container: Mapping[str, Any]) -> bool:
+    return bool(container["name"] == WATCH)
+
+
+def _unschedulable(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            message = condition.get("message", "")
+            gpu = "gpu" in message.lower() or "nvidia.com/mig-" in message
+            return "", "InsufficientGPU" if "Insufficient" in message and gpu else "Unschedulable", message
+    return None
+
+
+def _of_containers(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    for container in _containers(status):
+        name, state = container["name"], container.get("state", {})
+        waiting = state.get("waiting", {})
+        reason, message = waiting.get("reason", ""), waiting.get("message", "")
+        if reason in _PULL_FAILURES:
+            return name, "ImagePullFailed", f"{container.get('image', '')}: {message or reason}"
+        if reason == "CreateContainerConfigError":
+            return name, "SecretMissing" if "secret" in message else "ConfigurationMissing", message
+        if reason in {"CreateContainerError", "RunContainerError"}:
+            return name, "ContainerCannotStart", message
+        ended = state.get("terminated") or (
+            container.get("lastState", {}).get("terminated") if reason == "CrashLoopBackOff" else None
+        )
+        if ended and ended.get("exitCode", 0) != 0:
+            return _of_exit(name, ended)
+    return None
+
+
+def _of_exit(name: str, ended: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A container has failed: by its name, its last words and its exit code."""
+    words = ended.get("message", "") or f"exit code {ended.get('exitCode')}"
+    if ended.get("reason") == "OOMKilled":
+        return name, "OutOfMemory", f"{name} was killed: it used more memory than its limit."
+    if name in {SYNC, WATCH}:
+        report = _report(words)
+        cause = str(report.get("reason", "")) or "SyncFailed"
+        return name, _OF_THE_REPOSITORY.get(cause, cause), str(report.get("message", words))
+    if name == INSTALL:
+        return name, "PythonDependenciesFailed", words
+    return name, "CrashLoop", f"{name} ended: {words}"
+
+
+def _of_events(events: Sequence[Mapping[str, Any]]) -> tuple[str, str, str] | None:
+    """The volumes that a pod waits for are told in events alone."""
+    for event in events:
+        if event.get("reason") in {"FailedMount", "FailedAttachVolume"}:
+            message = event.get("message", "")
+            missing = "secret" in message and "not found" in message
+            return "", "SecretMissing" if missing else "VolumeNotMounted", message
+    return None
+
+
+def _evicted(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    if status.get("phase") == "Failed":
+        return "", status.get("reason", "") or "PodFailed", status.get("message", "") or "the pod failed"
+    return None
+
+
+def _report(text: str) -> JSON:
+    """The JSON that `charonia sync` leaves as its last words, empty for anything else."""
+    try:
+        report = json.loads(text)
+    except ValueError:
+        return {}
+    return report if isinstance(report, dict) else {}

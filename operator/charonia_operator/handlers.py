@@ -1,0 +1,108 @@
+"""
+kopf, as the source of events and nothing else: every handler only tells the workers what a watch has seen.
+
+No change handlers, timers, daemons or indices: those write annotations and finalizers, and remember what is gone.
+"""
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kopf
+
+from charonia_operator.naming import GROUP, INFERENCE_SERVICE, MANAGED_BY, OURS, POD, VERSION, ResourceKind
+from charonia_operator.resources import kinds
+from charonia_operator.workers import Workers
+
+_log = logging.getLogger(__name__)
+_FIRST_WATCHES_SECONDS = 15.0
+_WATCHDOG_SECONDS = 5.0
+_LONGEST_LAG_SECONDS = 30.0
+_STOP_SECONDS = 8.0
+
+
+class Forever:
+    """Pauses between tries, without end: where they end, a watch gives up for good when the API server is away long."""
+
+    def __iter__(self) -> Iterator[float]:
+        """Begin anew, for each request."""
+        return itertools.chain((0.5, 1.0, 2.0, 5.0), itertools.repeat(10.0))
+
+
+def registry(workers: Workers) -> kopf.OperatorRegistry:
+    """The handlers of an operator."""
+    handlers = kopf.OperatorRegistry()
+    _handle_life(handlers, workers)
+    kopf.on.event(GROUP, VERSION, INFERENCE_SERVICE.plural, registry=handlers)(_told(workers, INFERENCE_SERVICE))
+    for kind in (*kinds(), POD):
+        version = kind.api_version.rpartition("/")[2]
+        kopf.on.event(kind.group, version, kind.plural, labels=MANAGED_BY, registry=handlers)(_told(workers, kind))
+    return handlers
+
+
+def _told(workers: Workers, kind: ResourceKind) -> Callable[..., Any]:
+    async def tell(event: kopf.RawEvent, **_: Any) -> None:
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **event["object"]}
+        workers.seen(kind, body, deleted=event["type"] == "DELETED")
+
+    tell.__name__ = f"tell_of_{kind.plural}"
+    return tell
+
+
+def _handle_life(handlers: kopf.OperatorRegistry, workers: Workers) -> None:
+    tasks: set[asyncio.Task[None]] = set()
+
+    @kopf.on.login(registry=handlers)
+    async def login(**arguments: Any) -> Any:
+        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+
+    @kopf.on.startup(registry=handlers)
+    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+        configure(settings)
+        workers.start()
+        tasks.add(asyncio.create_task(watch_over_watchers(), name="watchdog"))
+
+    @kopf.on.cleanup(registry=handlers)
+    async def stop(**_: Any) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.to_thread(workers.stop, _STOP_SECONDS)
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Make kopf persistent where it gives up by default, and silent where it writes by default."""
+    settings.networking.error_backoffs = Forever()
+    settings.networking.request_timeout = 30
+    settings.watching.connect_timeout = 10
+    settings.watching.server_timeout = 240
+    settings.watching.client_timeout = 300
+    settings.watching.reconnect_backoff = 1
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # it wants to list namespaces and definitions
+    settings.peering.standalone = True
+    for kind in (*kinds(), POD):
+        version = kind.api_version.rpartition("/")[2]
+        settings.watching.label_selectors[kind.group, version, kind.plural] = OURS
+
+
+async def watch_over_watchers() -> None:
+    """
+    End the process when one of kopf's watches has ended, or the loop hangs: kubelet starts it again.
+
+    kopf does not start a watch again that met an error which it does not know, and goes on as if nothing were amiss.
+    """
+    expected: set[str] = set()
+    await asyncio.sleep(_FIRST_WATCHES_SECONDS)
+    while True:
+        before = asyncio.get_running_loop().time()
+        alive = {name for task in asyncio.all_tasks() if (name := task.get_name()).startswith("watcher for")}
+        expected |= alive
+        await asyncio.sleep(_WATCHDOG_SECONDS)
+        lag = asyncio.get_running_loop().time() - before - _WATCHDOG_SECONDS
+        blind = not any(name.startswith(f"watcher for {INFERENCE_SERVICE.plural}.") for name in alive)
+        if blind or expected - alive or lag > _LONGEST_LAG_SECONDS:
+            _log.critical("ending: of the watches %s only %s live; the loop was late by %.0f s", expected, alive, lag)
+            os._exit(1)

@@ -1,0 +1,119 @@
+"""The container that serves: its command line, environment, devices and probes."""
+
+from charonia_operator.naming import JSON
+from charonia_operator.pod.containers import container, resources_json, server_image
+from charonia_operator.pod.volumes import PACKAGES, TOKENS, server_mounts
+from charonia_operator.settings import Settings
+from charonia_operator.spec.service import InferenceServiceSpec
+from charonia_operator.spec.serving import Gpu
+
+SERVER = "server"
+_PROBE_PERIOD_SECONDS = 5
+_LEAST_EXIT_SECONDS = 1
+_SECONDS_LEFT_FOR_THE_EXIT = 5
+_FOLLOWING_SECONDS = 5
+"""How often the server looks for a switched copy; the bucket is asked at the pace of `sync.intervalSeconds`."""
+
+
+def server_container(service: InferenceServiceSpec, settings: Settings) -> JSON:
+    """The container named `server`."""
+    spec = service.spec
+    policy = spec.server.image_pull_policy or settings.image_pull_policy
+    ports = spec.networking.ports
+    built = {
+        **container(SERVER, server_image(service, settings), policy),
+        "command": server_command(service),
+        "env": _environment(service),
+        "ports": [
+            {"name": name, "containerPort": port, "protocol": "TCP"}
+            for name, port in (("http", ports.http), ("grpc", ports.grpc), ("metrics", ports.metrics))
+        ],
+        "resources": resources_json(spec.resources, gpu_resources(spec.gpu, settings)),
+        "volumeMounts": server_mounts(service),
+        **_probes(service),
+    }
+    if spec.server.env_from:
+        built["envFrom"] = [dict(each) for each in spec.server.env_from]
+    if spec.drain.pre_stop_delay_seconds:
+        built["lifecycle"] = {"preStop": {"sleep": {"seconds": spec.drain.pre_stop_delay_seconds}}}
+    return {key: value for key, value in built.items() if value not in ({}, [])}
+
+
+def server_command(service: InferenceServiceSpec) -> list[str]:
+    """The server's whole command line: the user's own, or one that both Charonia's and NVIDIA's images understand."""
+    spec = service.spec
+    if spec.server.command:
+        return [*spec.server.command, *spec.server.args]
+    drain, ports = spec.drain, spec.networking.ports
+    exit_seconds = drain.termination_grace_period_seconds - drain.pre_stop_delay_seconds - _SECONDS_LEFT_FOR_THE_EXIT
+    flags: list[tuple[str, object]] = [
+        ("model-repository", spec.model_repository.mount_path if spec.model_repository else "/models"),
+        ("http-port", ports.http),
+        ("grpc-port", ports.grpc),
+        ("metrics-port", ports.metrics),
+        ("exit-timeout-secs", max(exit_seconds, _LEAST_EXIT_SECONDS)),
+        ("exit-on-error", "false"),  # a model that fails is told in the status, not hidden in a crash loop
+        *_model_control(service),
+        *([("log-verbose", spec.server.logging.verbose)] if spec.server.logging.verbose else []),
+        *([("log-format", "ISO8601")] if spec.server.logging.format == "ISO8601" else []),
+        *([("path-prefix", service.path_prefix)] if service.path_prefix and not spec.networking.gateway else []),
+        *(("access-token-file", path) for path in _token_files(service)),
+    ]
+    return ["tritonserver", *(f"--{name}={value}" for name, value in flags), *spec.server.args]
+
+
+def gpu_resources(gpu: Gpu | None, settings: Settings) -> dict[str, str]:
+    """The extended resource that the pod asks for."""
+    if gpu is None or gpu.count == 0:
+        return {}
+    name = gpu.resource_name or settings.gpu_resource
+    if gpu.mig_profile:
+        name = f"nvidia.com/mig-{gpu.mig_profile}"
+    return {name: str(gpu.count)}
+
+
+def _model_control(service: InferenceServiceSpec) -> list[tuple[str, object]]:
+    server, repository = service.spec.server, service.spec.model_repository
+    mode = server.model_control
+    if mode == "Auto":
+        follows = repository is not None and repository.sync.mode == "Poll"
+        mode = "Poll" if follows else "Explicit" if server.load_models else "None"
+    found: list[tuple[str, object]] = [("model-control-mode", mode.lower())]
+    if mode == "Poll":
+        found.append(("repository-poll-secs", _FOLLOWING_SECONDS))
+    if mode == "Explicit":
+        found += [("load-model", name) for name in server.load_models or ("*",)]
+    return found
+
+
+def _token_files(service: InferenceServiceSpec) -> list[str]:
+    if service.spec.access.type != "Token":
+        return []
+    return [f"{TOKENS}/{each.name}/{each.key}" for each in service.spec.access.token_secret_refs]
+
+
+def _environment(service: InferenceServiceSpec) -> list[JSON]:
+    """HOME and PYTHONPATH unless the user's own stand in their place, then the user's."""
+    own = [dict(each) for each in service.spec.server.env]
+    names = {each["name"] for each in own}
+    environment = [{"name": "HOME", "value": "/tmp"}] if "HOME" not in names else []  # noqa: S108 - the pod's own
+    if service.spec.python:
+        given = next((each.get("value", "") for each in own if each["name"] == "PYTHONPATH"), "")
+        own = [each for each in own if each["name"] != "PYTHONPATH"]
+        environment.append({"name": "PYTHONPATH", "value": f"{PACKAGES}:{given}" if given else PACKAGES})
+    return [*environment, *own]
+
+
+def _probes(service: InferenceServiceSpec) -> JSON:
+    probes = service.spec.probes
+    ready = {"httpGet": {"path": "/v2/health/ready", "port": "http"}, "timeoutSeconds": 3}
+    live = {"httpGet": {"path": "/v2/health/live", "port": "http"}, "timeoutSeconds": 5}
+    failures = max(probes.startup_timeout_seconds // _PROBE_PERIOD_SECONDS, 1)
+    own = {
+        # Live, not ready: a server whose models fail shall say so in its status, and not be killed for it.
+        "startupProbe": {**live, "periodSeconds": _PROBE_PERIOD_SECONDS, "failureThreshold": failures},
+        "readinessProbe": {**ready, "periodSeconds": _PROBE_PERIOD_SECONDS, "failureThreshold": 3},
+        "livenessProbe": {**live, "periodSeconds": 10, "failureThreshold": 6},
+    }
+    given = {"startupProbe": probes.startup, "readinessProbe": probes.readiness, "livenessProbe": probes.liveness}
+    return {name: dict(given[name] or probe) for name, probe in own.items()}

@@ -1,0 +1,51 @@
+"""`pod_template`: the whole pod of a service."""
+
+from charonia_operator.naming import JSON, REVISION_LABEL, labels, revision_name
+from charonia_operator.pod.merging import merge
+from charonia_operator.pod.packages import package_containers
+from charonia_operator.pod.placement import placement
+from charonia_operator.pod.server import SERVER, server_container
+from charonia_operator.pod.sync import sync_containers
+from charonia_operator.pod.volumes import volumes
+from charonia_operator.settings import Settings
+from charonia_operator.spec.service import InferenceServiceSpec
+
+
+def pod_template(service: InferenceServiceSpec, settings: Settings) -> JSON:
+    """core/v1 PodTemplateSpec: what the operator makes of the spec, and `spec.podTemplate` laid over it."""
+    built = {
+        "metadata": {"labels": dict(service.spec.pod_metadata.labels), "annotations": _annotations(service)},
+        "spec": _pod_spec(service, settings),
+    }
+    template: JSON = merge(built, service.spec.pod_template or {})
+    # Last of all: the Deployment selects by these, and the operator finds pods by them.
+    template["metadata"]["labels"] |= labels(service) | {REVISION_LABEL: revision_name(service)}
+    return template
+
+
+def _annotations(service: InferenceServiceSpec) -> dict[str, str]:
+    return {"kubectl.kubernetes.io/default-container": SERVER, **service.spec.pod_metadata.annotations}
+
+
+def _pod_spec(service: InferenceServiceSpec, settings: Settings) -> JSON:
+    spec, user = service.spec, settings.run_as_user
+    pod: JSON = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": spec.drain.termination_grace_period_seconds,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "initContainers": [*sync_containers(service, settings), *package_containers(service, settings)],
+        "containers": [server_container(service, settings)],
+        "volumes": volumes(service),
+        "imagePullSecrets": [{"name": secret.name} for secret in spec.image_pull_secrets],
+        "serviceAccountName": spec.service_account_name,
+        **placement(service, settings),
+    }
+    return {name: value for name, value in pod.items() if value not in ("", [], {})}

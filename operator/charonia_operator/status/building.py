@@ -1,0 +1,121 @@
+"""`build_status`: the whole status of a service."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from charonia_operator.diagnosis import synced
+from charonia_operator.naming import JSON, selector_text
+from charonia_operator.observation import Observation
+from charonia_operator.spec.service import InferenceServiceSpec
+from charonia_operator.status.conditions import Condition, conditions, invalid, ready_replicas, rendered
+from charonia_operator.status.model_list import summarize
+
+_PROGRESS = {"Syncing": "Syncing", "InstallingPythonDependencies": "Loading", "LoadingModels": "Loading"}
+
+
+def build_status(service: InferenceServiceSpec, seen: Observation, previous: Mapping[str, Any], now: str) -> JSON:
+    """`previous` is the status so far; `now`, the time in RFC 3339, is used only for what is other than it was."""
+    models = summarize(seen.models.values())
+    found = conditions(service, seen, models)
+    deployed = (seen.deployment or {}).get("status", {})
+    status: JSON = {
+        "observedGeneration": service.generation,
+        "conditions": rendered(found, previous.get("conditions") or [], service.generation, now),
+        "phase": _phase(found),
+        "replicas": deployed.get("replicas", 0),
+        "readyReplicas": ready_replicas(seen),
+        "updatedReplicas": deployed.get("updatedReplicas", 0),
+        "availableReplicas": deployed.get("availableReplicas", 0),
+        "selector": selector_text(service),
+        "address": _address(service),
+        "urls": _urls(service),
+        **models.rendered(),
+    }
+    optional = {
+        "modelRevision": _revision(seen) or previous.get("modelRevision"),
+        "lastFailure": _last_failure(seen, previous, now),
+    }
+    return status | {name: value for name, value in optional.items() if value}
+
+
+def invalid_status(body: Mapping[str, Any], message: str, now: str) -> JSON:
+    """The status of an object whose spec cannot be read: what it said before, and that."""
+    previous, generation = body.get("status") or {}, body["metadata"].get("generation", 0)
+    known = [
+        Condition(each["type"], each["status"], each["reason"], each["message"])
+        for each in previous.get("conditions") or []
+        if each["type"] not in {"Ready", "Stalled"}
+    ]
+    found = rendered([*invalid(message), *known], previous.get("conditions") or [], generation, now)
+    return {**previous, "observedGeneration": generation, "conditions": found, "phase": "Failed"}
+
+
+def condition_of(status: Mapping[str, Any], wanted: str) -> JSON:
+    """A condition of a status, empty where there is none."""
+    return next((each for each in status.get("conditions") or [] if each["type"] == wanted), {})
+
+
+def _phase(found: Sequence[Condition]) -> str:
+    known = {each.type: each for each in found}
+    ready, stalled = known["Ready"], known["Stalled"]
+    if ready.reason == "Suspended":
+        return "Suspended"
+    if ready.holds:
+        if stalled.holds or known["ModelsReady"].status == "False":
+            return "Degraded"
+        return "Updating" if known["Reconciling"].holds else "Ready"
+    return "Failed" if stalled.holds else _PROGRESS.get(ready.reason, "Pending")
+
+
+def _address(service: InferenceServiceSpec) -> JSON:
+    ports, host = service.spec.networking.ports, f"{service.name}.{service.namespace}.svc"
+    return {
+        "http": f"http://{host}:{ports.http}",
+        "grpc": f"{host}:{ports.grpc}",
+        "metrics": f"http://{host}:{ports.metrics}/metrics",
+    }
+
+
+def _urls(service: InferenceServiceSpec) -> list[JSON]:
+    """From outside where hosts are known, else in the cluster."""
+    networking = service.spec.networking
+    secure = bool(networking.tls)
+    scheme, port = ("https", 443) if secure else ("http", 80)
+    urls = [{"type": "HTTP", "url": f"{scheme}://{host}{service.path_prefix}"} for host in networking.hostnames]
+    urls += [{"type": "GRPC", "url": f"{host}:{port}"} for host in networking.grpc_hostnames]
+    address = _address(service)
+    return urls or [{"type": "HTTP", "url": address["http"]}, {"type": "GRPC", "url": address["grpc"]}]
+
+
+def _revision(seen: Observation) -> JSON:
+    """What the youngest pod copied, as its container said at its end."""
+    youngest = sorted(seen.pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True)
+    for pod in youngest:
+        report = synced(pod) or {}
+        digest = report.get("revision") or report.get("digest")
+        if isinstance(digest, str) and digest:
+            counts = {name: report[name] for name in ("objects", "bytes") if isinstance(report.get(name), int)}
+            return {"current": digest[:71], **counts}
+    return {}
+
+
+def _last_failure(seen: Observation, previous: Mapping[str, Any], now: str) -> JSON | None:
+    """The first failure that there is now, timed by when it was first seen; else the last one there was."""
+    before: JSON | None = previous.get("lastFailure")
+    if not seen.failures:
+        return before
+    worst = seen.failures[0]
+    failure = {
+        name: value
+        for name, value in {
+            "pod": worst.pod,
+            "node": worst.node,
+            "container": worst.container,
+            "reason": worst.reason,
+            "message": worst.message,
+        }.items()
+        if value
+    }
+    if before and failure == {name: value for name, value in before.items() if name != "time"}:
+        return before
+    return {"time": now, **failure}
