@@ -36,6 +36,12 @@ class ServeOptions:
     """The flags of the command line."""
     environment: Environment
 
+    @property
+    def count_first_responses(self) -> bool:
+        """Whether the metrics show how long clients wait for their first response."""
+        metrics = self.frontends["metrics"]
+        return bool(metrics.enabled and metrics.histogram_latencies)
+
 
 def serve_flags() -> Flags:
     """The flags of `charonia serve`, by group."""

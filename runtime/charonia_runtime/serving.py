@@ -154,6 +154,7 @@ def _make_engine(options: ServeOptions, log: Log) -> Engine:
         settings=partial(SettingsStore, log, options.trace.start),
         resolve_memory=shared_memory.resolve,
         cache=options.cache.make(options.compatibility.cache_directory, {"redis": environment.redis_credentials}),
+        first_responses=options.count_first_responses,
         gpus=environment.gpus,
     )
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from charonia_runtime.core.cache import CacheUse
 from charonia_runtime.core.config import ModelConfig, TensorSpec
+from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import (
     InferenceError,
@@ -198,6 +200,8 @@ class FakeServer:
     def __init__(self) -> None:
         self.shared_memory = FakeSharedMemory()
         self.settings = FakeSettings()
+        self.custom_metrics = CustomMetrics()
+        self.cache_use: CacheUse | None = None
         self.models: dict[str, dict[int, FakeModel]] = {}
         self.requests: list[InferenceRequest] = []
         self.submitted = asyncio.Event()

@@ -1,12 +1,12 @@
 """Metrics that models define themselves: kept here, changed by backends, shown by the metrics endpoint."""
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import pairwise
 
 from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.histogram import Histogram
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*\Z")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
@@ -21,22 +21,15 @@ class MetricKind(Enum):
 
 
 class CustomMetric:
-    """The number, or the buckets, of one set of labels. `users` counts the objects in models that stand for it."""
+    """The number, or the histogram, of one set of labels. `users` counts the objects in models that stand for it."""
 
-    __slots__ = ("bounds", "bucket_counts", "labels", "sum", "users", "value")
+    __slots__ = ("histogram", "labels", "users", "value")
 
     def __init__(self, labels: Mapping[str, str], bounds: Sequence[float]) -> None:
         self.labels = labels
-        self.bounds = bounds
-        self.bucket_counts = [0] * (len(bounds) + 1)
+        self.histogram = Histogram(bounds)
         self.value = 0.0
-        self.sum = 0.0
         self.users = 0
-
-    def observe(self, value: float) -> None:
-        """Count `value` in its bucket; the last bucket is for what is above all bounds."""
-        self.bucket_counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
 
 
 class CustomFamily:

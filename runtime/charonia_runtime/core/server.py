@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from charonia_runtime.core.cache import CacheUse
 from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest
 from charonia_runtime.core.statistics import ModelStatistics
@@ -135,6 +137,10 @@ class InferenceServer(Protocol):
 
     shared_memory: SharedMemory
     settings: Settings
+    custom_metrics: CustomMetrics
+    """What models count by themselves."""
+    cache_use: CacheUse | None
+    """What happened to the response cache; None without one, or where it is not this server's own."""
 
     def find_model(self, name: str, version: int = ANY_VERSION) -> ServedModel:
         """The version that would serve a request now. Raises NotFoundError or UnavailableError. Cheap: no copy."""

@@ -3,6 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
+
+from charonia_runtime.core.histogram import Histogram
+
+FIRST_RESPONSE_FAMILY: Final = "nv_inference_first_response_histogram_ms"
+"""What configurations call the histogram whose buckets they choose (`ModelConfig.histogram_buckets`)."""
+FIRST_RESPONSE_BOUNDS_MS: Final = (100.0, 500.0, 2000.0, 5000.0)
+"""Its buckets where they choose none (cli-and-ops §7.2)."""
 
 
 @dataclass(slots=True)
@@ -86,6 +94,12 @@ class ModelStatistics:
     failures: dict[FailureReason, int] = field(default_factory=lambda: dict.fromkeys(FailureReason, 0))
     pending: int = 0
     """Requests accepted and not yet handed to the backend."""
+    load_ns: int = 0
+    """How long the load took."""
+    cached: bool = False
+    """Whether a response cache stands in front of the model."""
+    first_response: Histogram | None = None
+    """Milliseconds from a request's arrival to its first response; None where nobody asked for them."""
     observer: Observer | None = field(default=None, compare=False, repr=False)
     """Set by whoever needs single requests and not only sums, such as quantiles."""
 
@@ -127,3 +141,5 @@ class ModelStatistics:
             getattr(self, name).add(duration.ns, duration.count)
         for reason, count in other.failures.items():
             self.failures[reason] += count
+        if other.first_response is not None:
+            self.first_response = (self.first_response or Histogram(other.first_response.bounds)) + other.first_response

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from charonia_runtime.core.server import (
     TensorMetadata,
     VersionStatistics,
 )
+from charonia_runtime.core.statistics import FIRST_RESPONSE_BOUNDS_MS, FIRST_RESPONSE_FAMILY
 from charonia_runtime.engine.admission import MemoryResolver
 from charonia_runtime.engine.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.cached_model import CachedModel
@@ -40,6 +42,7 @@ from charonia_runtime.engine.reading import ModelReader, Override, PolledModel
 from charonia_runtime.engine.registry import ModelRegistry
 from charonia_runtime.engine.repository import ModelRepositories, is_model_name
 from charonia_runtime.engine.shutdown import stop_models
+from charonia_runtime.engine.timed_model import TimedModel
 from charonia_runtime.logs import table
 
 logger = logging.getLogger(__name__)
@@ -80,10 +83,12 @@ class Engine:
         settings: MakeSettings,
         resolve_memory: MemoryResolver | None = None,
         cache: ResponseCache | None = None,
+        first_responses: bool = False,
         gpus: tuple[int, ...] = (),
     ) -> None:
         """
         `load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use.
+        `first_responses` counts how long clients wait for them.
 
         `resolve_memory` finds the shared memory that requests to ensembles and to cached models name. `cache` keeps the
         answers of models that have `response_cache` enabled.
@@ -92,11 +97,13 @@ class Engine:
         self.settings: Settings = settings(self.serves)
         self.custom_metrics = CustomMetrics()
         """What models count by themselves, for the metrics endpoint."""
+        self.cache_use = cache.use if cache is not None else None
         self._options = options
         self._load_backend = load_backend
         self._load_copy = load_copy
         self._resolve_memory = resolve_memory
         self._cache = cache
+        self._first_responses = first_responses
         self._gpus = gpus
         self._backend_settings = options.backend_settings
         self._repositories = ModelRepositories(map(Path, options.model_repositories), options.model_config_name)
@@ -268,12 +275,18 @@ class Engine:
         return sorted(set(named))
 
     async def _create(self, polled: PolledModel, version: int) -> ModelCopy:
-        model = await self._create_uncached(polled, version)
-        if self._cache is None or not model.config.response_cache:
-            return model
-        return CachedModel(model, self._cache, self._resolve_memory)
+        begin_ns = time.monotonic_ns()
+        model = await self._create_bare(polled, version)
+        model.statistics.load_ns = time.monotonic_ns() - begin_ns
+        if self._cache is not None and model.config.response_cache:
+            model.statistics.cached = True
+            model = CachedModel(model, self._cache, self._resolve_memory)
+        if self._first_responses:
+            bounds = model.config.histogram_buckets.get(FIRST_RESPONSE_FAMILY, FIRST_RESPONSE_BOUNDS_MS)
+            model = TimedModel(model, bounds)
+        return model
 
-    async def _create_uncached(self, polled: PolledModel, version: int) -> ModelCopy:
+    async def _create_bare(self, polled: PolledModel, version: int) -> ModelCopy:
         files = ModelFiles(
             name=polled.name,
             version=version,

@@ -19,6 +19,7 @@ from charonia_runtime.wires.messages import (
 _DIRECT_BYTES: Final = 32 * 1024
 """From so many missing bytes on, a body is received into its own buffer instead of through the parser."""
 _METHOD: Final = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ")
+_VERSIONS: Final = {"1.0", "1.1"}
 _NOTHING: Final = memoryview(b"")
 
 
@@ -156,6 +157,8 @@ class RequestReader:
         self._in_head = False
         self._method = parser.get_method()
         self._version = parser.get_http_version()
+        if self._version not in _VERSIONS:
+            raise UnreadableRequestError
         self._keep_alive = parser.should_keep_alive()
         self._fields = fields = {name.lower(): value for name, value in reversed(self._headers)}
         length = fields.get(b"content-length")

@@ -41,8 +41,8 @@ async def test_values_are_kept_by_the_server(tmp_path: Path) -> None:
         batch = await model.run(np.zeros(1, np.float32))
         assert batch.arrays_of(0)["OUT"].tolist() == [2.5, 4]
         (metric,) = histogram.metrics.values()
-        assert (metric.labels, metric.bounds) == ({"a": "b"}, (1.0, 10.0))
-        assert (metric.bucket_counts, metric.sum) == ([2, 1, 1], 56.5)
+        assert (metric.labels, metric.histogram.bounds) == ({"a": "b"}, (1.0, 10.0))
+        assert (metric.histogram.counts, metric.histogram.sum) == ([2, 1, 1], 56.5)
     assert list(model.metrics.families()) == []
 
 

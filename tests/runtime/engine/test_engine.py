@@ -54,7 +54,7 @@ def _no_blocking_calls():
 
 @pytest.fixture
 def make_engine(tmp_path):
-    def make(**options) -> Engine:
+    def make(*, first_responses=False, **options) -> Engine:
         shared_memory = SharedMemoryRegistry()
         return Engine(
             EngineOptions(**{"model_repositories": (str(tmp_path),), **options}),
@@ -62,6 +62,7 @@ def make_engine(tmp_path):
             partial(Model.load, resolve_memory=shared_memory.resolve),
             shared_memory=shared_memory,
             settings=partial(SettingsStore, Log(LogOptions()), TraceStart()),
+            first_responses=first_responses,
         )
 
     return make
@@ -84,13 +85,44 @@ def a_request(name="simple", values=(1, 2, 3, 4), **changes):
 
 async def infer(engine, **changes):
     request = a_request(**changes)
+    reply = request.sink
     engine.submit(request)
-    return await request.sink.response()
+    return await reply.response()
 
 
 async def unloaded(engine, name="simple"):
     await engine.unload_model(name)
     await engine._loader.settle()
+
+
+# --- what metrics need ---
+
+
+async def test_loads_are_timed(explicit):
+    (entry,) = await explicit.statistics()
+
+    assert 0 < entry.statistics.load_ns < 60e9
+    assert entry.statistics.first_response is None
+    assert not entry.statistics.cached
+
+
+async def test_first_responses_are_counted_in_the_buckets_of_the_configuration(make_engine, tmp_path):
+    own = (
+        'model_metrics { metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } '
+        "histogram_options { buckets: [1, 60000] } } }"
+    )
+    write_model(tmp_path, "own", config=own)
+    write_model(tmp_path, "usual")
+    engine = make_engine(first_responses=True)
+    await engine.start()
+    for _ in range(3):
+        await infer(engine, name="own")
+    await infer(engine, name="usual")
+    own, usual = (entry.statistics.first_response for entry in await engine.statistics())
+    await engine.stop()
+
+    assert (own.bounds, sum(own.counts)) == ((1, 60000), 3)
+    assert (usual.bounds, sum(usual.counts)) == ((100, 500, 2000, 5000), 1)
 
 
 # --- start-up ---

@@ -73,6 +73,6 @@ class ModelMetrics:
             case "set":
                 metric.value = value
             case "observe":
-                metric.observe(value)
+                metric.histogram.observe(value)
             case _:
                 pass

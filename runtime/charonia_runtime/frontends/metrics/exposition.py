@@ -1,52 +1,46 @@
 """
-Families of series as Prometheus text, format 0.0.4, spelled as Triton spells it.
+Metric families as Prometheus text, format 0.0.4, spelled as Triton spells it.
 
-Triton's counters have names without `_total` and whole numbers without decimals; NaN is `Nan`. The official client
-library rewrites all three, which would break the dashboards and alerts that exist; hence the few lines here.
+Families are prometheus_client's. Its own text is not used: counters would end in `_total`, whole numbers in `.0`, and
+the dashboards and alerts that exist would look for other names.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+
+from prometheus_client import Metric
 
 CONTENT_TYPE: Final = "text/plain; charset=utf-8"
 
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_LAST_LABELS: Final = {"summary": "quantile", "histogram": "le"}
+"""The label that tells a family's lines apart comes behind the labels of the series."""
 
 
-@dataclass(slots=True)
-class Family:
-    """One metric: its name, type and help, and the lines of its series."""
-
-    name: str
-    kind: str
-    text: str
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, value: float, labels: str = "", suffix: str = "") -> "Family":
-        """Append a series. `labels` is what `label_text` gives; `suffix` ends the name of parts of a summary."""
-        self.lines.append(f"{self.name}{suffix}{labels} {number(value)}\n")
-        return self
+def render(families: Iterable[Metric]) -> Iterator[str]:
+    """The text of each family, one behind the other; one without series has no text at all."""
+    for family in families:
+        if family.samples:
+            last = _LAST_LABELS.get(family.type, "")
+            lines = [
+                f"{sample.name}{label_text(sample.labels, last)} {number(sample.value)}\n" for sample in family.samples
+            ]
+            text = family.documentation.translate(_HELP_ESCAPES)
+            yield f"# HELP {family.name} {text}\n# TYPE {family.name} {family.type}\n{''.join(lines)}"
 
 
-def render(families: Iterable[Family]) -> bytes:
-    """The text of all families, one behind the other; one without series has no text at all."""
-    return "".join(
-        f"# HELP {family.name} {family.text}\n# TYPE {family.name} {family.kind}\n{''.join(family.lines)}"
-        for family in families
-        if family.lines
-    ).encode()
-
-
-def label_text(labels: Mapping[str, str], quantile: str = "") -> str:
-    """Labels in braces, by the order of their names' bytes; a summary's quantile comes last."""
-    pairs = sorted((_NOT_IN_NAMES.sub("_", name), value.translate(_ESCAPES)) for name, value in labels.items())
-    if quantile:
-        pairs.append(("quantile", quantile))
-    return "{" + ",".join(f'{name}="{value}"' for name, value in pairs) + "}" if pairs else ""
+def label_text(labels: Mapping[str, str], last: str = "") -> str:
+    """Labels in braces, by the order of their names' bytes; the one called `last` comes last."""
+    if not labels:
+        return ""
+    pairs = [f'{_label_name(name)}="{labels[name].translate(_ESCAPES)}"' for name in sorted(labels) if name != last]
+    if last in labels:
+        pairs.append(f'{last}="{labels[last]}"')
+    return "{" + ",".join(pairs) + "}"
 
 
 def number(value: float) -> str:
@@ -58,3 +52,7 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return f"{value:.16g}"
+
+
+def _label_name(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else _NOT_IN_NAMES.sub("_", name)

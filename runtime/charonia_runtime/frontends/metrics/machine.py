@@ -7,30 +7,36 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from charonia_runtime.frontends.metrics.exposition import Family, label_text
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 logger = logging.getLogger(__name__)
 
-Probe = Callable[[], Sequence[Family]]
+Probe = Callable[[], Sequence[Metric]]
 """Looks at a part of the machine; may block."""
 
 
-class Sampler:
+class Sampler(Collector):
     """
     Asks probes every `interval_seconds` in a thread of its own, so that no scrape waits for a driver.
 
-    `find_probes` is called in the thread as well. `families` is what the last round found. A probe that fails is
-    logged once and not asked again.
+    `find_probes` is called in the thread as well. Yields what the last round found. A probe that fails is logged once
+    and not asked again.
     """
 
     def __init__(self, find_probes: Callable[[], Sequence[Probe]], interval_seconds: float) -> None:
-        self.families: tuple[Family, ...] = ()
+        self._families: tuple[Metric, ...] = ()
         self._find_probes = find_probes
         self._interval_seconds = interval_seconds
         self._sampled = threading.Event()
         self._stopping = threading.Event()
         # A daemon: a thread that hangs in a driver must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="metrics-sampler", daemon=True)
+
+    @override
+    def collect(self) -> Sequence[Metric]:
+        return self._families
 
     def start(self) -> None:
         self._thread.start()
@@ -46,16 +52,16 @@ class Sampler:
     def _run(self) -> None:
         probes = list(self._find_probes())
         while probes:
-            self.families = tuple(self._ask(probes))
+            self._families = tuple(self._ask(probes))
             self._sampled.set()
             if self._stopping.wait(self._interval_seconds):
                 return
         self._sampled.set()
 
     @staticmethod
-    def _ask(probes: list[Probe]) -> list[Family]:
+    def _ask(probes: list[Probe]) -> list[Metric]:
         """What the probes see; those that fail leave the list."""
-        found: list[Family] = []
+        found: list[Metric] = []
         for probe in list(probes):
             try:
                 found += probe()
@@ -65,6 +71,22 @@ class Sampler:
         return found
 
 
+class PinnedMemory(Collector):
+    """Triton shows the size that was asked for, also where there is no such pool; ours has none."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total_bytes = total_bytes
+
+    @override
+    def collect(self) -> Sequence[Metric]:
+        return (
+            _gauge(
+                "nv_pinned_memory_pool_total_bytes", "Pinned memory pool total memory size, in bytes", self._total_bytes
+            ),
+            _gauge("nv_pinned_memory_pool_used_bytes", "Pinned memory pool used memory size, in bytes", 0),
+        )
+
+
 class CpuProbe:
     """CPU time since the last look, and memory. Linux only: elsewhere /proc is missing and the probe fails."""
 
@@ -72,14 +94,12 @@ class CpuProbe:
         self._directory = directory
         self._busy = self._total = 0
 
-    def __call__(self) -> Sequence[Family]:
+    def __call__(self) -> Sequence[Metric]:
         total_bytes, available_bytes = self._memory()
         return (
-            Family("nv_cpu_utilization", "gauge", "CPU utilization rate [0.0 - 1.0]").add(self._utilization()),
-            Family("nv_cpu_memory_total_bytes", "gauge", "CPU total memory (RAM), in bytes").add(total_bytes),
-            Family("nv_cpu_memory_used_bytes", "gauge", "CPU used memory (RAM), in bytes").add(
-                total_bytes - available_bytes
-            ),
+            _gauge("nv_cpu_utilization", "CPU utilization rate [0.0 - 1.0]", self._utilization()),
+            _gauge("nv_cpu_memory_total_bytes", "CPU total memory (RAM), in bytes", total_bytes),
+            _gauge("nv_cpu_memory_used_bytes", "CPU used memory (RAM), in bytes", total_bytes - available_bytes),
         )
 
     def _utilization(self) -> float:
@@ -98,34 +118,29 @@ class CpuProbe:
         return kilobytes["MemTotal"] * 1024, kilobytes["MemAvailable"] * 1024
 
 
-_GPU_GAUGES: Final[tuple[tuple[str, str, str, Callable[[Any, Any], float]], ...]] = (
+_GPU_GAUGES: Final[tuple[tuple[str, str, Callable[[Any, Any], float]], ...]] = (
     (
         "nv_gpu_utilization",
-        "gauge",
         "GPU utilization rate [0.0 - 1.0)",
         lambda nvml, handle: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
     ),
     (
         "nv_gpu_memory_total_bytes",
-        "gauge",
         "GPU total memory, in bytes",
         lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).total,
     ),
     (
         "nv_gpu_memory_used_bytes",
-        "gauge",
         "GPU used memory, in bytes",
         lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).used,
     ),
     (
         "nv_gpu_power_usage",
-        "gauge",
         "GPU power usage in watts",
         lambda nvml, handle: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
     ),
     (
         "nv_gpu_power_limit",
-        "gauge",
         "GPU power management limit in watts",
         lambda nvml, handle: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
     ),
@@ -139,8 +154,10 @@ class GpuProbe:
         self._nvml = nvml
         nvml.nvmlInit()
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        self.uuids = {index: _text(nvml.nvmlDeviceGetUUID(handle)) for index, handle in enumerate(handles)}
+        """By the number that NVML gives a GPU: the id that models know it by, unless the environment hides some."""
         self._devices = [
-            (handle, label_text({"gpu_uuid": _text(nvml.nvmlDeviceGetUUID(handle))})) for handle in handles
+            (handle, {"gpu_uuid": uuid}) for handle, uuid in zip(handles, self.uuids.values(), strict=True)
         ]
         self._first_joules = [self._joules(handle) for handle in handles]
 
@@ -158,22 +175,22 @@ class GpuProbe:
             return None
         return probe if probe._devices else None
 
-    def __call__(self) -> Sequence[Family]:
+    def __call__(self) -> Sequence[Metric]:
         families = []
-        for name, kind, text, read in _GPU_GAUGES:
-            family = Family(name, kind, text)
+        for name, text, read in _GPU_GAUGES:
+            family = Metric(name, text, "gauge")
             for handle, labels in self._devices:
                 value = self._ask(read, handle)
                 if value is not None:
-                    family.add(value, labels)
+                    family.add_sample(name, labels, value)
             families.append(family)
-        energy = Family(
-            "nv_energy_consumption", "counter", "GPU energy consumption in joules since the Triton Server started"
+        energy = Metric(
+            "nv_energy_consumption", "GPU energy consumption in joules since the Triton Server started", "counter"
         )
         for (handle, labels), first in zip(self._devices, self._first_joules, strict=True):
             joules = self._joules(handle)
             if joules is not None and first is not None:
-                energy.add(joules - first, labels)
+                energy.add_sample(energy.name, labels, joules - first)
         return (*families, energy)
 
     def _joules(self, handle: Any) -> float | None:
@@ -184,6 +201,12 @@ class GpuProbe:
             return read(self._nvml, handle)
         except self._nvml.NVMLError:
             return None
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    family = Metric(name, text, "gauge")
+    family.add_sample(name, {}, value)
+    return family
 
 
 def _text(name: bytes | str) -> str:

@@ -21,8 +21,8 @@ class Options:
     metrics_interval_ms: float = option(2000.0, "Milliseconds between two looks at GPUs, CPU and memory.")
     metrics_config: tuple[str, ...] = option(
         (),
-        "counter_latencies=<boolean> (on), summary_latencies=<boolean> (off) or "
-        "summary_quantiles=<quantile>:<error>,... May be given several times.",
+        "counter_latencies=<boolean> (on), summary_latencies=<boolean> (off), summary_quantiles=<quantile>:<error>,... "
+        "or histogram_latencies=<boolean> (off). May be given several times.",
         metavar="<setting>=<value>",
     )
     pinned_memory_pool_bytes: int = 268_435_456
@@ -54,6 +54,11 @@ class Options:
     def summary_latencies(self) -> bool:
         """Whether the summaries of durations are shown."""
         return self._switch("summary_latencies", default=False)
+
+    @property
+    def histogram_latencies(self) -> bool:
+        """Whether the time to the first response is counted in a histogram for each model."""
+        return self._switch("histogram_latencies", default=False)
 
     @property
     def quantiles(self) -> tuple[float, ...]:

@@ -1,13 +1,18 @@
 """Quantiles of the last minute's requests (`--metrics-config=summary_latencies=true`, cli-and-ops §7.2)."""
 
 import math
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
+
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from charonia_runtime.core.server import VersionStatistics
 from charonia_runtime.core.statistics import Duration, ExecutionTimes, ModelStatistics
-from charonia_runtime.frontends.metrics.exposition import Family, label_text, number
+from charonia_runtime.frontends.metrics.exposition import number
 from charonia_runtime.frontends.metrics.models import model_labels, with_earlier
 
 WINDOW_NS: Final = 60_000_000_000
@@ -95,15 +100,17 @@ class ModelWindows:
         compute_output.add(now - times.outputs_ready, now)
 
 
-class Summaries:
+class SummaryCollector(Collector):
     """
-    The summaries of all model versions.
+    Yields the summaries of the model versions that it watches. Those with a response cache have none of whole requests.
 
     A version is observed from the first time that it is seen here; its counts and sums reach back to its load.
     """
 
-    def __init__(self, quantiles: Sequence[float]) -> None:
-        self._quantiles = quantiles
+    def __init__(self, quantiles: Sequence[float], gpu_uuids: Mapping[int, str]) -> None:
+        self._quantiles = [(quantile, number(quantile)) for quantile in quantiles]
+        self._gpu_uuids = gpu_uuids
+        self._entries: Sequence[VersionStatistics] = ()
         self._models: dict[tuple[str, int], ModelWindows] = {}
 
     def watch(self, entries: Sequence[VersionStatistics]) -> None:
@@ -111,27 +118,29 @@ class Summaries:
         self._models = {
             key: self._models.get(key) or ModelWindows() for key in ((entry.name, entry.version) for entry in entries)
         }
+        self._entries = entries
         for entry in entries:
             entry.statistics.observer = self._models[entry.name, entry.version].observe
 
-    def families(self, entries: Sequence[VersionStatistics], now_ns: int) -> list[Family]:
-        """The summaries of versions that are watched. Those with a response cache have none of whole requests."""
-        families = [Family(name, "summary", text) for name, text, _ in _FAMILIES]
-        for entry in entries:
-            names = model_labels(entry)
-            labels = label_text(names)
-            quantile_labels = [label_text(names, number(quantile)) for quantile in self._quantiles]
-            total = with_earlier(entry)
-            windows = self._models[entry.name, entry.version].windows
-            for family, (_, _, read), window in zip(families, _FAMILIES, windows, strict=True):
-                duration = read(total)
-                if entry.config.response_cache and duration is total.success:
+    @override
+    def collect(self) -> Iterator[Metric]:
+        now_ns = time.monotonic_ns()
+        for index, (name, text, read) in enumerate(_FAMILIES):
+            family = Metric(name, text, "summary")
+            for entry in self._entries:
+                total = with_earlier(entry)
+                if read(total) is total.success and entry.statistics.cached:
                     continue
-                family.add(duration.count, labels, "_count")
-                family.add(duration.ns // 1000, labels, "_sum")
-                for text, value in zip(quantile_labels, window.quantiles(self._quantiles, now_ns), strict=True):
-                    family.add(value, text)
-        return families
+                window = self._models[entry.name, entry.version].windows[index]
+                self._add(family, model_labels(entry, self._gpu_uuids), read(total), window, now_ns)
+            yield family
+
+    def _add(self, family: Metric, labels: dict[str, str], duration: Duration, window: Window, now_ns: int) -> None:
+        family.add_sample(f"{family.name}_count", labels, duration.count)
+        family.add_sample(f"{family.name}_sum", labels, duration.ns // 1000)
+        values = window.quantiles([quantile for quantile, _ in self._quantiles], now_ns)
+        for (_, text), value in zip(self._quantiles, values, strict=True):
+            family.add_sample(family.name, {**labels, "quantile": text}, value)
 
 
 def _quantile(buckets: Counter[int], quantile: float) -> float:

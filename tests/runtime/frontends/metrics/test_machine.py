@@ -2,8 +2,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import Metric
 
-from charonia_runtime.frontends.metrics.exposition import Family, render
+from charonia_runtime.frontends.metrics.exposition import render
 from charonia_runtime.frontends.metrics.machine import CpuProbe, GpuProbe, Sampler
 
 MEMORY = (
@@ -12,7 +13,7 @@ MEMORY = (
 
 
 def values(families):
-    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for family in families for line in family.lines}
+    return {sample.name: sample.value for family in families for sample in family.samples}
 
 
 # --- CPU ---
@@ -114,7 +115,7 @@ def test_gpus():
     probe = GpuProbe(nvml)
     nvml.millijoules += 1_500
 
-    assert render(probe()).decode() == (
+    assert "".join(render(probe())) == (
         "# HELP nv_gpu_utilization GPU utilization rate [0.0 - 1.0)\n"
         "# TYPE nv_gpu_utilization gauge\n"
         'nv_gpu_utilization{gpu_uuid="GPU-a"} 0.37\n'
@@ -145,6 +146,10 @@ def test_no_gpus(monkeypatch, nvml):
     assert GpuProbe.find() is None
 
 
+def test_gpus_have_names():
+    assert GpuProbe(FakeNvml()).uuids == {0: "GPU-a", 1: "GPU-b"}
+
+
 def test_no_nvml_module(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
 
@@ -165,13 +170,13 @@ def test_the_sampler_asks_again_and_again():
 
     def probe():
         rounds.release()
-        return [Family("name", "gauge", "text").add(1)]
+        return [Metric("name", "text", "gauge")]
 
     sampler = Sampler(lambda: [probe], 0.001)
     sampler.start()
     try:
         assert sampler.wait(5)
-        assert [family.name for family in sampler.families] == ["name"]
+        assert [family.name for family in sampler.collect()] == ["name"]
         for _ in range(3):
             assert rounds.acquire(timeout=5)
     finally:
@@ -184,12 +189,12 @@ def test_a_probe_that_fails_is_left_out(caplog):
     def broken():
         raise OSError("no driver")
 
-    sampler = Sampler(lambda: [broken, lambda: [Family("name", "gauge", "text")]], 60)
+    sampler = Sampler(lambda: [broken, lambda: [Metric("name", "text", "gauge")]], 60)
     sampler.start()
 
     assert sampler.wait(5)
     sampler.stop()
-    assert [family.name for family in sampler.families] == ["name"]
+    assert [family.name for family in sampler.collect()] == ["name"]
     assert [record.getMessage() for record in caplog.records] == ["metrics of the machine are incomplete: no driver"]
 
 
@@ -199,7 +204,7 @@ def test_a_hanging_driver_holds_nobody():
     sampler.start()
 
     assert not sampler.wait(0.01)
-    assert sampler.families == ()
+    assert sampler.collect() == ()
     sampler.stop()
     hanging.set()
 

@@ -145,11 +145,16 @@ async def test_a_reload_goes_on_and_an_unload_forgets(frontend, monkeypatch):
 
 
 async def test_cached_models_have_no_summary_of_requests(frontend):
-    frontend._server.add(ModelConfig("cached", response_cache=True), statistics=ModelStatistics(success=Duration(1, 1)))
+    frontend._server.add(ModelConfig("no_cache_on_server", response_cache=True))
+    frontend._server.add(
+        ModelConfig("cached", response_cache=True), statistics=ModelStatistics(success=Duration(1, 1), cached=True)
+    )
 
-    names = {line.partition("{")[0] for line in await lines(frontend) if "cached" in line and not line.startswith("#")}
+    found = await lines(frontend)
+    names = {line.partition("{")[0] for line in found if '"cached"' in line}
     assert "nv_inference_request_summary_us" not in names
     assert "nv_inference_queue_summary_us" in names
+    assert any(line.startswith('nv_inference_request_summary_us{model="no_cache') for line in found)
 
 
 async def test_summaries_are_off_by_default():

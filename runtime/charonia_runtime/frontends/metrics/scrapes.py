@@ -1,0 +1,66 @@
+"""What the metrics port answers: `/metrics` by a task, every other path with nothing, as Triton does."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.frontends.metrics.exposition import CONTENT_TYPE
+from charonia_runtime.wires.connection import Connection
+from charonia_runtime.wires.limits import Limits
+from charonia_runtime.wires.messages import ExcessiveRequestError, Request
+
+logger = logging.getLogger(__name__)
+
+LIMITS: Final = Limits(body_bytes=64 * 1024, read_timeout_seconds=60.0)
+"""A scraper has nothing to say in a body; what one sends all the same is read and ignored."""
+
+_PATHS: Final = {"/metrics", "/metrics/"}
+_CONTENT: Final = f"Content-Type: {CONTENT_TYPE}\r\n".encode()
+_TEXT: Final = b"Content-Type: text/plain\r\n"
+_NOT_ALLOWED: Final = b'{"error":"Method Not Allowed"}'
+
+
+class Scrapes:
+    """The handler of all connections (`wires.connection.Handler`). `collect` makes the text of `/metrics`."""
+
+    def __init__(self, collect: Callable[[], Awaitable[bytes]]) -> None:
+        self.tasks = set[asyncio.Task[None]]()
+        self._collect = collect
+
+    def begin(self, connection: Connection, request: Request) -> None:
+        if request.method != b"GET":
+            connection.answer(405, _TEXT, [_NOT_ALLOWED])
+        elif request.path not in _PATHS:
+            connection.answer(200, _CONTENT)
+        else:
+            task = asyncio.get_running_loop().create_task(self._scrape(connection))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+            connection.exchange = _Scrape(task)
+
+    def refuse(self, excess: ExcessiveRequestError) -> tuple[int, bytes, bytes]:
+        return 400, _TEXT, str(excess).encode()
+
+    async def _scrape(self, connection: Connection) -> None:
+        try:
+            connection.answer(200, _CONTENT, [await self._collect()])
+        except InferenceError as error:
+            logger.warning("failed to collect metrics: %s", error.message)
+            connection.answer(503, _CONTENT)
+        except Exception:
+            logger.exception("failed to collect metrics")
+            connection.answer(500, _CONTENT)
+
+
+class _Scrape:
+    """The exchange of a connection that waits for the text: nobody else needs it."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    def disconnected(self) -> None:
+        self._task.cancel()
