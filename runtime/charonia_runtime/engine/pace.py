@@ -3,10 +3,12 @@
 _HAND_OVER_NS = 200_000
 """What requests that are handed over together may take in all. A hop to a thread and back costs a quarter of it."""
 _MOST_AT_ONCE = 16
-_BRIEF_NS = 50_000
-"""An execution below this costs less than the hop to its thread and back (tests/benchmarks/engine_hops.py)."""
 _TURN_NS = 100_000
-"""Executions that take longer than this together are worth a hand-over, which they share."""
+"""
+Executions that take longer than this together are worth a hand-over, which they share.
+
+The hop to a thread and back costs about half of it, with one request in flight (tests/benchmarks/engine_hops.py).
+"""
 _LONG_NS = 1_000_000
 _LEAST_WARINESS = 1000
 _MOST_WARINESS = 1 << 20
@@ -29,8 +31,7 @@ class Pace:
 
     def is_brief(self, executions: int) -> bool:
         """Whether so many executions may keep the event loop: brief ones, and none was long there lately."""
-        usual = self._usual_ns
-        return usual < _BRIEF_NS and usual * executions < _TURN_NS and not self._wary_for
+        return self._usual_ns * executions < _TURN_NS and not self._wary_for
 
     def note(self, execution_ns: int, *, on_loop: bool = False) -> None:
         """

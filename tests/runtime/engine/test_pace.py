@@ -35,7 +35,9 @@ def test_longer_executions_are_handed_over_one_by_one():
 
 def test_a_few_are_handed_over_in_between():
     assert 2 <= after(*[60_000] * 200).at_once <= 4
-    assert not after(*[60_000] * 200).is_brief(1)
+    assert after(*[60_000] * 200).is_brief(1)
+    assert not after(*[60_000] * 200).is_brief(2)
+    assert not after(*[110_000] * 200).is_brief(1)
 
 
 def test_single_waits_do_not_make_an_instance_slow():
