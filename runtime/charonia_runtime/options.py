@@ -12,6 +12,7 @@ from charonia_runtime.compatibility import CompatibilityOptions
 from charonia_runtime.core.frontend import FrontendModule
 from charonia_runtime.engine.cache_options import CacheOptions
 from charonia_runtime.engine.options import EngineOptions
+from charonia_runtime.engine.rate_limit_options import RateLimitOptions
 from charonia_runtime.engine.shared_memory import SharedMemoryOptions
 from charonia_runtime.engine.trace_options import TraceOptions
 from charonia_runtime.environment import Environment
@@ -28,6 +29,7 @@ class ServeOptions:
     log: LogOptions
     trace: TraceOptions
     cache: CacheOptions
+    rate_limit: RateLimitOptions
     shared_memory: SharedMemoryOptions
     compatibility: CompatibilityOptions
     frontends: Mapping[str, Any]
@@ -52,6 +54,7 @@ def serve_flags() -> Flags:
             *(Group(module.Frontend.name, module.Options) for module in _frontends().values()),
             Group("Tracing", TraceOptions),
             Group("Response cache", CacheOptions),
+            Group("Rate limiter", RateLimitOptions),
             Group("Shared memory", SharedMemoryOptions),
             Group("Accepted for compatibility, without effect", CompatibilityOptions),
         ]
@@ -71,6 +74,7 @@ def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> Serve
         log=parsed.get(LogOptions),
         trace=parsed.get(TraceOptions),
         cache=parsed.get(CacheOptions),
+        rate_limit=parsed.get(RateLimitOptions),
         shared_memory=parsed.get(SharedMemoryOptions),
         compatibility=parsed.get(CompatibilityOptions),
         frontends=_with_what_they_borrow(frontends, parsed, environment),

@@ -94,7 +94,8 @@ class Placement:
     """
     Where one instance runs. `name` is `<group>_<index>`; `device_id` is 0 unless the kind is GPU.
 
-    A passive instance is created like any other but never given a request.
+    A passive instance is created like any other but never given a request. `resources` and `priority` are the rate
+    limiter's.
     """
 
     name: str
@@ -103,6 +104,8 @@ class Placement:
     profiles: tuple[str, ...] = ()
     passive: bool = False
     host_policy: str = ""
+    resources: tuple[RateLimiterResource, ...] = ()
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ def placements(config: ModelConfig) -> tuple[Placement, ...]:
             profiles=group.profiles,
             passive=group.passive,
             host_policy=group.host_policy or _default_host_policy(group.kind, device_id),
+            resources=group.resources,
+            priority=group.priority,
         )
         for group in config.instance_groups
         for index in range(group.count)

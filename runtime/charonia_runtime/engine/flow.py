@@ -259,7 +259,7 @@ class RequestFlow:
 
     def _set_timer(self, now_ns: int) -> None:
         """One timer at a time. One that is too early is left: it costs less than setting it anew for each request."""
-        wake_ns = self._scheduler.wake_at(idle=bool(self._free))
+        wake_ns = self._scheduler.wake_at(idle=self._any_idle())
         if wake_ns is None:
             return
         if self._timer is not None:
@@ -270,6 +270,10 @@ class RequestFlow:
         # uvloop's timers know whole milliseconds and round: it is woken early, and takes turns for what is left.
         whole_ms = max(0, wake_ns - now_ns) // 1_000_000
         self._timer = self._loop.call_later(whole_ms / 1000, self._wake)
+
+    def _any_idle(self) -> bool:
+        """Whether a batch that becomes due could run at once."""
+        return bool(self._free)
 
     def _wake(self) -> None:
         self._timer = None

@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from charonia_runtime.core.backend import Backend, ModelFiles
 from charonia_runtime.core.config import ModelConfig, Placement
@@ -18,7 +19,9 @@ from charonia_runtime.engine.answers import Labels
 from charonia_runtime.engine.copies import ModelCopy
 from charonia_runtime.engine.flow import RequestFlow
 from charonia_runtime.engine.instance import Post, Runner, make_runner
+from charonia_runtime.engine.limited_flow import LimitedFlow, LimitedSequenceFlow
 from charonia_runtime.engine.ordering import ResponseOrder
+from charonia_runtime.engine.rate_limiter import RateLimiter
 from charonia_runtime.engine.schedulers.sequence import SequenceScheduler
 from charonia_runtime.engine.sequence_flow import SequenceFlow
 from charonia_runtime.engine.version_loading import LoadedBackend, load_backend
@@ -40,6 +43,7 @@ class Model:
         loaded: LoadedBackend,
         *,
         resolve_memory: MemoryResolver | None = None,
+        limiter: RateLimiter | None = None,
         delay_scheduler: int = 0,
         delay_backlog: int = 0,
     ) -> None:
@@ -48,7 +52,10 @@ class Model:
         self.version = loaded.files.version
         self._loaded = loaded
         admission = Admission(loaded.config, resolve_memory)
-        self._flow = _make_flow(loaded, admission, delay_scheduler=delay_scheduler, delay_backlog=delay_backlog)
+        self._limiter = limiter
+        self._flow = _make_flow(
+            loaded, admission, limiter, delay_scheduler=delay_scheduler, delay_backlog=delay_backlog
+        )
         self._runners: list[Runner] = []
         self._leaving: set[asyncio.Task[None]] = set()
         self._slots = 0
@@ -65,6 +72,7 @@ class Model:
         auto_complete: bool = True,
         parallel_instances: bool | None = None,
         resolve_memory: MemoryResolver | None = None,
+        limiter: RateLimiter | None = None,
         delay_scheduler: int = 0,
         delay_backlog: int = 0,
     ) -> "Model":
@@ -72,16 +80,21 @@ class Model:
         A version that is ready to serve: loaded, with all its instances, warmed up.
 
         `parallel_instances` overrides the backend's own word on creating instances at the same time.
-        `resolve_memory` finds the shared memory that requests name. `delay_scheduler` is the number of requests that
-        must wait before the first is scheduled, `delay_backlog` that in a sequence batcher's backlog (hooks for tests,
-        scheduling §12). Raises InferenceError, with everything closed again. When it is cancelled, the load ends in the
-        background and is closed then: a library cannot be stopped half-way.
+        `resolve_memory` finds the shared memory that requests name. Instances take turns with those of other models
+        that have the same `limiter`. `delay_scheduler` is the number of requests that must wait before the first is
+        scheduled, `delay_backlog` that in a sequence batcher's backlog (hooks for tests, scheduling §12).
+        Raises InferenceError, with everything closed again. When it is cancelled, the load ends in the background and
+        is closed then: a library cannot be stopped half-way.
         """
 
         async def load() -> Model:
             loaded = await asyncio.to_thread(load_backend, files, config, backend_class, auto_complete=auto_complete)
             model = cls(
-                loaded, resolve_memory=resolve_memory, delay_scheduler=delay_scheduler, delay_backlog=delay_backlog
+                loaded,
+                resolve_memory=resolve_memory,
+                limiter=limiter,
+                delay_scheduler=delay_scheduler,
+                delay_backlog=delay_backlog,
             )
             parallel = backend_class.traits.parallel_instances if parallel_instances is None else parallel_instances
             try:
@@ -169,6 +182,8 @@ class Model:
 
     async def _add_instances(self, wanted: Sequence[Placement], *, parallel: bool) -> None:
         """Create, warm up and put to work. Raises InferenceError; then none of them stays."""
+        if self._limiter is not None:
+            self._limiter.check(wanted)
         added: list[Runner] = []
         try:
             if parallel:
@@ -240,13 +255,22 @@ async def _all(steps: Iterable[Coroutine[None, None, None]]) -> None:
             raise result
 
 
-def _make_flow(loaded: LoadedBackend, admission: Admission, *, delay_scheduler: int, delay_backlog: int) -> RequestFlow:
+def _make_flow(
+    loaded: LoadedBackend,
+    admission: Admission,
+    limiter: RateLimiter | None,
+    *,
+    delay_scheduler: int,
+    delay_backlog: int,
+) -> RequestFlow:
     version, scheduler, order = loaded.files.version, loaded.scheduler, _make_order(loaded.config)
     if isinstance(scheduler, SequenceScheduler):
-        return SequenceFlow(
+        make_sequence_flow = SequenceFlow if limiter is None else partial(LimitedSequenceFlow, limiter)
+        return make_sequence_flow(
             version, admission, scheduler, order, delay_scheduler=delay_scheduler, delay_backlog=delay_backlog
         )
-    return RequestFlow(version, admission, scheduler, order, delay_scheduler=delay_scheduler)
+    make_flow = RequestFlow if limiter is None else partial(LimitedFlow, limiter)
+    return make_flow(version, admission, scheduler, order, delay_scheduler=delay_scheduler)
 
 
 def _make_order(config: ModelConfig) -> ResponseOrder | None:
