@@ -75,6 +75,19 @@ def fetch(cache: Path) -> dict[str, Path]:
     return files
 
 
+def fetch_voice_script(cache: Path) -> Path:
+    """The voice detector as TorchScript."""
+    path = cache / "voice.pt"
+    if not path.exists():
+        if not any(cache.glob("silero_vad-*.whl")):
+            _download(cache)
+        (wheel,) = cache.glob("silero_vad-*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            path.with_suffix(".partial").write_bytes(archive.read("silero_vad/data/silero_vad.jit"))
+        path.with_suffix(".partial").rename(path)
+    return path
+
+
 def write_repository(directory: Path, files: Mapping[str, Path], names: Iterable[str] = MODELS) -> Path:
     """A model repository of these models without configurations; gives back `directory`."""
     for name in names:

@@ -11,6 +11,7 @@ from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError
 
 ENSEMBLE = "ensemble"
+_PYTHON_RUNTIME = "model.py"
 
 VersionFiles = Mapping[str, bool]
 """Name → whether it is a directory, of everything in the first version's folder; empty where there is none."""
@@ -67,11 +68,13 @@ def derive_backend(config: ModelConfig, version_files: VersionFiles) -> ModelCon
         return config
     kind = _kind_of(config, version_files)
     if kind is not None:
+        # Eager PyTorch models: their code and weights have names of their own.
+        filename = "" if kind.backend == "pytorch" and config.runtime == _PYTHON_RUNTIME else kind.filename
         return replace(
             config,
             backend=kind.backend,
             platform=config.platform or kind.platform,
-            default_model_filename=config.default_model_filename or kind.filename,
+            default_model_filename=config.default_model_filename or filename,
         )
     if config.backend or config.platform or config.default_model_filename:
         return config

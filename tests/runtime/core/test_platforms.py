@@ -47,6 +47,7 @@ def test_backend_by_files(files: dict[str, bool], backend: str, platform: str, f
         ({"backend": "python"}, "python", "", "model.py"),
         ({"backend": "python", "platform": "own"}, "python", "own", "model.py"),
         ({"backend": "pytorch"}, "pytorch", "pytorch_libtorch", "model.pt"),
+        ({"backend": "pytorch", "runtime": "model.py"}, "pytorch", "pytorch_libtorch", ""),
         ({"platform": "torch_aoti"}, "pytorch", "torch_aoti", "model.pt2"),
         ({"backend": "pytorch", "platform": "torch_aoti"}, "pytorch", "torch_aoti", "model.pt2"),
         ({"platform": "libtorch"}, "pytorch", "libtorch", "model.pt"),

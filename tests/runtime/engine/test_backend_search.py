@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from charonia_runtime.core.backend import ModelFiles
+from charonia_runtime.core.backend import BackendTraits, ModelFiles
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.engine.backend_search import find_backend
 from charonia_runtime.protocols.model_config import complete
@@ -13,11 +13,15 @@ UNKNOWN = "unable to find backend library for backend 'mine', try specifying run
 
 
 class Known:
-    pass
+    traits = BackendTraits()
 
 
 class Python:
     pass
+
+
+class BringsPython:
+    traits = BackendTraits(python_runtime=True)
 
 
 def load(name):
@@ -26,6 +30,8 @@ def load(name):
             return Known
         case "python":
             return Python
+        case "eager":
+            return BringsPython
         case "broken":
             raise ImportError("No module named 'framework'")
         case _:
@@ -59,6 +65,19 @@ def test_one_of_the_users(backends, runtime):
     backend, config = find(backends, "mine", runtime)
 
     assert (backend, config.runtime, config.document["runtime"]) == (Python, "model.py", "model.py")
+
+
+def test_one_of_ours_that_is_written_in_python_too(backends):
+    assert find(backends, "eager")[0] is BringsPython
+
+    backend, config = find(backends, "eager", "model.py")
+
+    assert (backend, config.runtime) == (Python, "model.py")
+
+
+def test_one_of_ours_that_is_not(backends):
+    with pytest.raises(InvalidArgumentError, match=r"^unable to find Python backend based backend library"):
+        find(backends, "identity", "model.py")
 
 
 def test_unknown_ones(tmp_path):
