@@ -12,9 +12,9 @@ from charonia_runtime.core.cache import CacheUse
 _GAUGES: Final[tuple[tuple[str, str, Callable[[CacheUse], float]], ...]] = (
     ("nv_cache_util", "Cache utilization [0.0 - 1.0]", lambda use: use.used / use.capacity if use.capacity else 0.0),
     ("nv_cache_num_entries", "Number of responses stored in response cache", lambda use: use.entries),
-    ("nv_cache_num_lookups", "Number of cache lookups in response cache", lambda use: use.lookups),
     ("nv_cache_num_hits", "Number of cache hits in response cache", lambda use: use.hits),
     ("nv_cache_num_misses", "Number of cache misses in response cache", lambda use: use.misses),
+    ("nv_cache_num_lookups", "Number of cache lookups in response cache", lambda use: use.lookups),
     ("nv_cache_num_evictions", "Number of cache evictions in response cache", lambda use: use.evictions),
     (
         "nv_cache_lookup_duration",

@@ -39,9 +39,9 @@ class Frontend:
         self._summaries = SummaryCollector(options.quantiles, self._gpu_uuids) if options.summary_latencies else None
         self._registry = CollectorRegistry()
         self._registry.register(self._models)
-        self._registry.register(CacheCollector(server.cache_use))
         self._registry.register(PinnedMemory(options.pinned_memory_pool_bytes))
         self._registry.register(self._sampler)
+        self._registry.register(CacheCollector(server.cache_use))
         if self._summaries is not None:
             self._registry.register(self._summaries)
         self._registry.register(CustomCollector(server.custom_metrics))

@@ -251,9 +251,9 @@ async def test_the_cache_of_this_server(start):
     assert [line for name, lines in found.items() if name.startswith("nv_cache") for line in lines] == [
         "nv_cache_util 0.25",
         "nv_cache_num_entries 3",
-        "nv_cache_num_lookups 9",
         "nv_cache_num_hits 4",
         "nv_cache_num_misses 5",
+        "nv_cache_num_lookups 9",
         "nv_cache_num_evictions 0",
         "nv_cache_lookup_duration 12",
         "nv_cache_insertion_duration 0",
