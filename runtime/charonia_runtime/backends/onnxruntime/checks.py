@@ -7,6 +7,7 @@ from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.core.scheduling import SequenceBatching, SequenceControl, SequenceState
+from charonia_runtime.core.shapes import full_backend_shape, listed, unfit_for_batching, wrong_shape
 from charonia_runtime.core.tensor import shape_text
 
 
@@ -50,7 +51,7 @@ def _check_input(config: ModelConfig, spec: TensorSpec, accepted: Mapping[str, G
             "support batching"
         )
     if spec.name not in accepted:
-        raise InvalidArgumentError(f"unexpected inference input '{spec.name}', allowed inputs are: {_listed(accepted)}")
+        raise InvalidArgumentError(f"unexpected inference input '{spec.name}', allowed inputs are: {listed(accepted)}")
     tensor = accepted[spec.name]
     _check_datatype(config, spec, tensor, "input")
     if spec.allow_ragged:
@@ -63,9 +64,7 @@ def _check_output(
     config: ModelConfig, spec: TensorSpec, outputs: Mapping[str, GraphTensor], *, any_shape: bool
 ) -> None:
     if spec.name not in outputs:
-        raise InvalidArgumentError(
-            f"unexpected inference output '{spec.name}', allowed outputs are: {_listed(outputs)}"
-        )
+        raise InvalidArgumentError(f"unexpected inference output '{spec.name}', allowed outputs are: {listed(outputs)}")
     _check_datatype(config, spec, outputs[spec.name], "output")
     if not any_shape:
         _check_shape(config, spec, outputs[spec.name], exact=True)
@@ -97,31 +96,20 @@ def _check_ragged(config: ModelConfig, spec: TensorSpec, tensor: GraphTensor) ->
 
 
 def _check_shape(config: ModelConfig, spec: TensorSpec, tensor: GraphTensor, *, exact: bool) -> None:
-    dims = spec.backend_dims
     if not tensor.shape:
-        _check_scalar(config, spec, dims)
+        _check_scalar(config, spec, spec.backend_dims)
         return
-    subject = f"model '{config.name}', tensor '{spec.name}': "
     if config.batches and tensor.shape[0] != -1:
-        raise InvalidArgumentError(
-            f"{subject}for the model to support batching the shape should have at least 1 dimension and the first "
-            f"dimension must be -1; but shape expected by the model is {shape_text(tensor.shape)}"
+        raise unfit_for_batching(
+            config,
+            spec,
+            f" and the first dimension must be -1; but shape expected by the model is {shape_text(tensor.shape)}",
         )
-    full = (-1, *dims) if config.batches else dims
-    if len(full) == len(tensor.shape) and all(
+    full = full_backend_shape(config, spec)
+    if len(full) != len(tensor.shape) or not all(
         model == configured or (model == -1 and not exact) for model, configured in zip(tensor.shape, full, strict=True)
     ):
-        return
-    configured = (
-        f"(an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making "
-        f"complete shape {shape_text(full)})"
-        if config.batches
-        else f"(shape {shape_text(full)})"
-    )
-    raise InvalidArgumentError(
-        f"{subject}the model expects {len(tensor.shape)} dimensions (shape {shape_text(tensor.shape)}) but the model "
-        f"configuration specifies {len(full)} dimensions {configured}"
-    )
+        raise wrong_shape(config, spec, tensor.shape)
 
 
 def _check_scalar(config: ModelConfig, spec: TensorSpec, dims: Iterable[int]) -> None:
@@ -157,7 +145,7 @@ def _check_state(config: ModelConfig, state: SequenceState, graph: Graph) -> Non
         subject = f"unable to load model '{config.name}', sequence_batching.state.{field} '{name}'"
         tensor = tensors.get(name)
         if tensor is None:
-            raise InvalidArgumentError(f"{subject} is not in the model, which has: {_listed(tensors)}")
+            raise InvalidArgumentError(f"{subject} is not in the model, which has: {listed(tensors)}")
         if tensor.datatype is not state.datatype:
             raise InvalidArgumentError(
                 f"{subject} has data-type TYPE_{tensor.datatype.wire_name} in the model but "
@@ -175,7 +163,3 @@ def _may_be_equal(shape: Sequence[int], other: Sequence[int]) -> bool:
     return len(shape) == len(other) and all(
         left == right or -1 in {left, right} for left, right in zip(shape, other, strict=True)
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
