@@ -9,8 +9,8 @@ from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ResponseSink
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.protocols import json_output, json_text
-from charonia_runtime.protocols.v2_json_data import decode_data, encode_data
-from charonia_runtime.protocols.v2_json_header import parameter_value
+from charonia_runtime.protocols.v2_json.data import decode_data, encode_data
+from charonia_runtime.protocols.v2_json.header import parameter_value
 
 _NESTED = "parameters"
 

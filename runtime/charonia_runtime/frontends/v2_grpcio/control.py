@@ -3,13 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from charonia_runtime.core.server import InferenceServer
-from charonia_runtime.protocols import (
-    health_proto,
-    v2_proto_documents,
-    v2_proto_memory,
-    v2_proto_repository,
-    v2_proto_settings,
-)
+from charonia_runtime.protocols import health_proto
+from charonia_runtime.protocols.v2_proto import documents, memory, repository, settings
 
 Call = Callable[[bytes], Awaitable[bytes]]
 _EMPTY = b""
@@ -55,87 +50,87 @@ class ControlCalls:
         return health_proto.encode_check(ready=await self._server.is_ready())
 
     async def server_live(self, data: bytes) -> bytes:
-        v2_proto_documents.decode_nothing(data)
-        return v2_proto_documents.encode_live(live=await self._server.is_live())
+        documents.decode_nothing(data)
+        return documents.encode_live(live=await self._server.is_live())
 
     async def server_ready(self, data: bytes) -> bytes:
-        v2_proto_documents.decode_nothing(data)
-        return v2_proto_documents.encode_ready(ready=await self._server.is_ready())
+        documents.decode_nothing(data)
+        return documents.encode_ready(ready=await self._server.is_ready())
 
     async def model_ready(self, data: bytes) -> bytes:
-        name, version = v2_proto_documents.decode_model(data)
-        return v2_proto_documents.encode_ready(ready=await self._server.is_model_ready(name, version))
+        name, version = documents.decode_model(data)
+        return documents.encode_ready(ready=await self._server.is_model_ready(name, version))
 
     async def server_metadata(self, data: bytes) -> bytes:
-        v2_proto_documents.decode_nothing(data)
-        return v2_proto_documents.encode_server_metadata(await self._server.server_metadata())
+        documents.decode_nothing(data)
+        return documents.encode_server_metadata(await self._server.server_metadata())
 
     async def model_metadata(self, data: bytes) -> bytes:
-        name, version = v2_proto_documents.decode_model(data)
-        return v2_proto_documents.encode_model_metadata(await self._server.model_metadata(name, version))
+        name, version = documents.decode_model(data)
+        return documents.encode_model_metadata(await self._server.model_metadata(name, version))
 
     async def model_config(self, data: bytes) -> bytes:
-        name, version = v2_proto_documents.decode_model(data)
-        return v2_proto_documents.encode_model_config(await self._server.model_config(name, version))
+        name, version = documents.decode_model(data)
+        return documents.encode_model_config(await self._server.model_config(name, version))
 
     async def model_statistics(self, data: bytes) -> bytes:
-        name, version = v2_proto_documents.decode_statistics(data)
-        return v2_proto_documents.encode_statistics(await self._server.statistics(name, version))
+        name, version = documents.decode_statistics(data)
+        return documents.encode_statistics(await self._server.statistics(name, version))
 
     # --- repository ---
 
     async def repository_index(self, data: bytes) -> bytes:
-        ready = v2_proto_repository.decode_index(data)
-        return v2_proto_repository.encode_index(await self._server.repository_index(ready=ready))
+        ready = repository.decode_index(data)
+        return repository.encode_index(await self._server.repository_index(ready=ready))
 
     async def repository_model_load(self, data: bytes) -> bytes:
-        load = v2_proto_repository.decode_load(data)
+        load = repository.decode_load(data)
         await self._server.load_model(load.model_name, config=load.config, files=load.files or None)
         return _EMPTY
 
     async def repository_model_unload(self, data: bytes) -> bytes:
-        unload = v2_proto_repository.decode_unload(data)
+        unload = repository.decode_unload(data)
         await self._server.unload_model(unload.model_name, unload_dependents=unload.unload_dependents)
         return _EMPTY
 
     # --- shared memory ---
 
     async def system_shared_memory_status(self, data: bytes) -> bytes:
-        name = v2_proto_memory.decode_region_name(data)
-        return v2_proto_memory.encode_system_regions(self._server.shared_memory.system_regions(name))
+        name = memory.decode_region_name(data)
+        return memory.encode_system_regions(self._server.shared_memory.system_regions(name))
 
     async def system_shared_memory_register(self, data: bytes) -> bytes:
-        region = v2_proto_memory.decode_system_registration(data)
+        region = memory.decode_system_registration(data)
         self._server.shared_memory.register_system(region.name, region.key, region.offset, region.byte_size)
         return _EMPTY
 
     async def system_shared_memory_unregister(self, data: bytes) -> bytes:
-        self._server.shared_memory.unregister_system(v2_proto_memory.decode_region_name(data))
+        self._server.shared_memory.unregister_system(memory.decode_region_name(data))
         return _EMPTY
 
     async def cuda_shared_memory_status(self, data: bytes) -> bytes:
-        name = v2_proto_memory.decode_region_name(data)
-        return v2_proto_memory.encode_cuda_regions(self._server.shared_memory.cuda_regions(name))
+        name = memory.decode_region_name(data)
+        return memory.encode_cuda_regions(self._server.shared_memory.cuda_regions(name))
 
     async def cuda_shared_memory_register(self, data: bytes) -> bytes:
-        region = v2_proto_memory.decode_cuda_registration(data)
+        region = memory.decode_cuda_registration(data)
         self._server.shared_memory.register_cuda(region.name, region.raw_handle, region.device_id, region.byte_size)
         return _EMPTY
 
     async def cuda_shared_memory_unregister(self, data: bytes) -> bytes:
-        self._server.shared_memory.unregister_cuda(v2_proto_memory.decode_region_name(data))
+        self._server.shared_memory.unregister_cuda(memory.decode_region_name(data))
         return _EMPTY
 
     # --- settings ---
 
     async def trace_setting(self, data: bytes) -> bytes:
-        trace = v2_proto_settings.decode_trace(data)
-        settings = self._server.settings
+        trace = settings.decode_trace(data)
+        current = self._server.settings
         if trace.changes:
-            return v2_proto_settings.encode_trace(settings.update_trace(trace.changes, trace.model_name))
-        return v2_proto_settings.encode_trace(settings.trace(trace.model_name))
+            return settings.encode_trace(current.update_trace(trace.changes, trace.model_name))
+        return settings.encode_trace(current.trace(trace.model_name))
 
     async def log_settings(self, data: bytes) -> bytes:
-        changes = v2_proto_settings.decode_log(data)
-        settings = self._server.settings
-        return v2_proto_settings.encode_log(settings.update_log(changes) if changes else settings.log())
+        changes = settings.decode_log(data)
+        current = self._server.settings
+        return settings.encode_log(current.update_log(changes) if changes else current.log())

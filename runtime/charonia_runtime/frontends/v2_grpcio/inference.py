@@ -11,8 +11,8 @@ from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder
 from charonia_runtime.frontends.v2_grpcio.status import Context, shutting_down
 from charonia_runtime.frontends.v2_grpcio.stream import InferStream
 from charonia_runtime.protocols.model_version import parse_version
-from charonia_runtime.protocols.v2_proto_answers import encode_response
-from charonia_runtime.protocols.v2_proto_infer import InferMessage
+from charonia_runtime.protocols.v2_proto.answers import encode_response
+from charonia_runtime.protocols.v2_proto.infer import InferMessage
 from charonia_runtime.replies import Reply
 
 

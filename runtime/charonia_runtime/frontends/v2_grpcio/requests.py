@@ -7,7 +7,7 @@ from charonia_runtime.core.request import InferenceRequest, ResponseSink
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpcio import metadata
 from charonia_runtime.frontends.v2_grpcio.status import Context
-from charonia_runtime.protocols.v2_proto_infer import InferMessage
+from charonia_runtime.protocols.v2_proto.infer import InferMessage
 
 
 class RequestBuilder:

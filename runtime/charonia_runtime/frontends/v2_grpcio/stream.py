@@ -19,13 +19,13 @@ from charonia_runtime.frontends.v2_grpcio.in_flight import InFlight
 from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder
 from charonia_runtime.frontends.v2_grpcio.status import Context, shutting_down, unexpected
 from charonia_runtime.protocols.model_version import parse_version
-from charonia_runtime.protocols.v2_proto_answers import (
+from charonia_runtime.protocols.v2_proto.answers import (
     encode_stream_end,
     encode_stream_error,
     encode_stream_rejection,
     encode_stream_response,
 )
-from charonia_runtime.protocols.v2_proto_infer import InferMessage
+from charonia_runtime.protocols.v2_proto.infer import InferMessage
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.frontends.v2_http.control.answers import Body, Region, Server, json_answer
 from charonia_runtime.frontends.v2_http.control.route import router
 from charonia_runtime.protocols.v2_documents import render_cuda_regions, render_system_regions
-from charonia_runtime.protocols.v2_json_control import decode_cuda_registration, decode_system_registration
+from charonia_runtime.protocols.v2_json.control import decode_cuda_registration, decode_system_registration
 
 _SYSTEM: Final = "/v2/systemsharedmemory"
 _CUDA: Final = "/v2/cudasharedmemory"

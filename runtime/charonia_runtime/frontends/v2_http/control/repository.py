@@ -8,7 +8,7 @@ from charonia_runtime.core.errors import UnsupportedError
 from charonia_runtime.frontends.v2_http.control.answers import Body, Model, Server, json_answer
 from charonia_runtime.frontends.v2_http.control.route import router
 from charonia_runtime.protocols.v2_documents import render_index
-from charonia_runtime.protocols.v2_json_control import decode_index, decode_load, decode_unload
+from charonia_runtime.protocols.v2_json.control import decode_index, decode_load, decode_unload
 
 repository = router("model-repository")
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from charonia_runtime.frontends.v2_http.control.answers import Body, Model, Server, json_answer
 from charonia_runtime.frontends.v2_http.control.route import router
 from charonia_runtime.protocols.v2_documents import render_log_settings, render_trace_settings
-from charonia_runtime.protocols.v2_json_control import decode_log_changes, decode_trace_changes
+from charonia_runtime.protocols.v2_json.control import decode_log_changes, decode_trace_changes
 
 trace = router("trace")
 logging = router("logging")

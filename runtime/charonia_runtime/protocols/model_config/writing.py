@@ -15,8 +15,8 @@ from charonia_runtime.core.config import (
     WarmupData,
     WarmupInput,
 )
-from charonia_runtime.protocols.model_config_document import Document
-from charonia_runtime.protocols.model_config_scheduling import write_scheduling
+from charonia_runtime.protocols.model_config.document import Document
+from charonia_runtime.protocols.model_config.scheduling import write_scheduling
 
 
 def write_changes(before: ModelConfig, after: ModelConfig, document: Document) -> None:

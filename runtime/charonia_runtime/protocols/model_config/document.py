@@ -35,7 +35,7 @@ def printed(sparse: Mapping[str, Any]) -> Document:
 
 
 def sparse_document(message: Message) -> Document:
-    """What is set in a message of `model_config_text.ENTRY_LIST_CONFIG`, whose maps are lists of entries."""
+    """What is set in a message of `text_form.ENTRY_LIST_CONFIG`, whose maps are lists of entries."""
     return {field.name: _sparse_value(field, value) for field, value in message.ListFields()}
 
 

@@ -10,9 +10,9 @@ from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, RequestedOutput, ResponseSink
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from charonia_runtime.protocols.v2_proto import parse
-from charonia_runtime.protocols.v2_proto_contents import read_contents
-from charonia_runtime.protocols.v2_proto_parameters import read_output, read_parameters, read_region
-from charonia_runtime.protocols.v2_proto_wire import cut
+from charonia_runtime.protocols.v2_proto.contents import read_contents
+from charonia_runtime.protocols.v2_proto.parameters import read_output, read_parameters, read_region
+from charonia_runtime.protocols.v2_proto.wire import cut
 
 _RawContents = Sequence[bytes | memoryview]
 _RAW_CONTENTS_KEY = 0x3A

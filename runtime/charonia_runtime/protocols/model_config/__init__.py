@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from charonia_runtime.core.config import ModelConfig
-from charonia_runtime.protocols import model_config_defaults, model_config_json, model_config_text
-from charonia_runtime.protocols.model_config_document import printed
-from charonia_runtime.protocols.model_config_reading import config_of
-from charonia_runtime.protocols.model_config_writing import write_changes
+from charonia_runtime.protocols.model_config import defaults, json_form, text_form
+from charonia_runtime.protocols.model_config.document import printed
+from charonia_runtime.protocols.model_config.reading import config_of
+from charonia_runtime.protocols.model_config.writing import write_changes
 
 
 def parse_text(text: bytes, path: str) -> ModelConfig:
@@ -21,7 +21,7 @@ def parse_text(text: bytes, path: str) -> ModelConfig:
 
     Raises InvalidArgumentError with Triton's text, followed by line, column and cause.
     """
-    return config_of(model_config_text.parse(text, path))
+    return config_of(text_form.parse(text, path))
 
 
 def parse_json(text: str | bytes) -> ModelConfig:
@@ -30,7 +30,7 @@ def parse_json(text: str | bytes) -> ModelConfig:
 
     Raises InvalidArgumentError with what Triton logs.
     """
-    return config_of(model_config_json.parse(text))
+    return config_of(json_form.parse(text))
 
 
 def complete(config: ModelConfig) -> ModelConfig:
@@ -41,10 +41,10 @@ def complete(config: ModelConfig) -> ModelConfig:
     """
     document = printed(config.document)
     write_changes(config_of(document), config, document)
-    model_config_defaults.fill(document)
+    defaults.fill(document)
     return config_of(printed(document))
 
 
 def to_message(document: Mapping[str, Any]) -> Any:
     """The protobuf `ModelConfig` that a configuration's document describes."""
-    return model_config_json.message_of(document)
+    return json_form.message_of(document)

@@ -14,7 +14,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, SequenceId
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
-from charonia_runtime.protocols.v2_proto_infer import InferMessage
+from charonia_runtime.protocols.v2_proto.infer import InferMessage
 
 
 class NoSink:

@@ -12,8 +12,8 @@ from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput, ResponseSink
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, pack_bytes
 from charonia_runtime.protocols import json_output
-from charonia_runtime.protocols.v2_json_data import encode_data
-from charonia_runtime.protocols.v2_json_header import Header, OutputForm, read_header
+from charonia_runtime.protocols.v2_json.data import encode_data
+from charonia_runtime.protocols.v2_json.header import Header, OutputForm, read_header
 
 _REMEMBERED_HEADERS = 512
 _REMEMBERED_HEADER_BYTES = 4096

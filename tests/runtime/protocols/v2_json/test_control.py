@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from charonia_runtime.core.errors import InferenceError, UnavailableError
-from charonia_runtime.protocols.v2_json_control import (
+from charonia_runtime.protocols.v2_json.control import (
     CudaRegistration,
     LoadRequest,
     SystemRegistration,

@@ -7,7 +7,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from tritonclient.grpc import model_config_pb2
 
 from charonia_runtime.core.errors import InvalidArgumentError
-from charonia_runtime.protocols.model_config_document import Document, sparse_document
+from charonia_runtime.protocols.model_config.document import Document, sparse_document
 
 _MINUS_WITH_SPACES = re.compile(
     r"""

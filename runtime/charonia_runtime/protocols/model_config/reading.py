@@ -24,9 +24,9 @@ from charonia_runtime.core.config import (
     WarmupInput,
     WarmupSample,
 )
-from charonia_runtime.protocols.model_config_document import Document, printed
-from charonia_runtime.protocols.model_config_scheduling import scheduling_of
-from charonia_runtime.protocols.model_config_words import datatype_of, word
+from charonia_runtime.protocols.model_config.document import Document, printed
+from charonia_runtime.protocols.model_config.scheduling import scheduling_of
+from charonia_runtime.protocols.model_config.words import datatype_of, word
 
 
 def config_of(sparse: Mapping[str, Any]) -> ModelConfig:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from charonia_runtime.protocols.model_config_document import Document
+from charonia_runtime.protocols.model_config.document import Document
 
 _SEQUENCE_IDLE_US = 1_000_000
 

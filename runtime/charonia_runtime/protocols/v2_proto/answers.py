@@ -15,8 +15,8 @@ from charonia_runtime.core.errors import InternalError
 from charonia_runtime.core.request import InferenceResponse, ParameterValue
 from charonia_runtime.core.tensor import SharedMemoryRef
 from charonia_runtime.protocols.v2_proto import MAX_MESSAGE_BYTES, text_of
-from charonia_runtime.protocols.v2_proto_parameters import write_parameters
-from charonia_runtime.protocols.v2_proto_wire import prefix
+from charonia_runtime.protocols.v2_proto.parameters import write_parameters
+from charonia_runtime.protocols.v2_proto.wire import prefix
 
 _ID: Final = 0x1A
 _OUTPUT: Final = 0x2A

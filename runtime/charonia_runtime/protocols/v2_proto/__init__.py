@@ -1,9 +1,9 @@
 """
-gRPC v2 messages ⇄ bytes: what the `v2_proto_*` codecs share.
+gRPC v2 messages ⇄ bytes: what the codecs of this package share.
 
-The messages themselves (`inference.*`) come from the modules that `tritonclient` carries. `v2_proto_infer` decodes
-inference requests, `v2_proto_answers` encodes their answers, `v2_proto_documents` what describes models,
-`v2_proto_repository`, `v2_proto_memory` and `v2_proto_settings` the control calls.
+The messages themselves (`inference.*`) come from the modules that `tritonclient` carries. `infer` decodes
+inference requests, `answers` encodes their answers, `documents` what describes models,
+`repository`, `memory` and `settings` the control calls.
 """
 
 from typing import Any

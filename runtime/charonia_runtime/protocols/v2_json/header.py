@@ -9,7 +9,7 @@ from charonia_runtime.core.errors import InferenceError, InternalError, InvalidA
 from charonia_runtime.core.request import ParameterValue, RequestedOutput, SequenceId
 from charonia_runtime.core.tensor import SharedMemoryRef, shape_text
 from charonia_runtime.protocols import json_text
-from charonia_runtime.protocols.v2_json_data import decode_data
+from charonia_runtime.protocols.v2_json.data import decode_data
 
 _MAXIMUM_INT64 = 2**63 - 1
 _LONGEST_CORRELATION_ID = 128

@@ -9,8 +9,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from tritonclient.grpc import model_config_pb2
 
 from charonia_runtime.core.errors import InvalidArgumentError
-from charonia_runtime.protocols.model_config_document import Document, is_map, sparse_document
-from charonia_runtime.protocols.model_config_text import ENTRY_LIST_CONFIG
+from charonia_runtime.protocols.model_config.document import Document, is_map, sparse_document
+from charonia_runtime.protocols.model_config.text_form import ENTRY_LIST_CONFIG
 
 _BOOLEANS = {"true": True, "false": False}
 

@@ -8,8 +8,8 @@ from tritonclient.grpc import service_pb2
 
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.server import CudaRegion, IndexEntry, SystemRegion
-from charonia_runtime.protocols import v2_proto_memory, v2_proto_repository, v2_proto_settings
-from charonia_runtime.protocols.v2_proto_repository import LoadRequest, UnloadRequest
+from charonia_runtime.protocols.v2_proto import memory, repository, settings
+from charonia_runtime.protocols.v2_proto.repository import LoadRequest, UnloadRequest
 
 
 def message(name: str, document: dict[str, Any]) -> bytes:
@@ -21,8 +21,8 @@ def message(name: str, document: dict[str, Any]) -> bytes:
 
 
 def test_index() -> None:
-    assert v2_proto_repository.decode_index(message("RepositoryIndexRequest", {"ready": True}))
-    data = v2_proto_repository.encode_index([IndexEntry("a"), IndexEntry("b", 2, "UNAVAILABLE", "unloaded")])
+    assert repository.decode_index(message("RepositoryIndexRequest", {"ready": True}))
+    data = repository.encode_index([IndexEntry("a"), IndexEntry("b", 2, "UNAVAILABLE", "unloaded")])
     models = service_pb2.RepositoryIndexResponse.FromString(data).models
     assert [(model.name, model.version, model.state, model.reason) for model in models] == [
         ("a", "", "", ""), ("b", "2", "UNAVAILABLE", "unloaded"),
@@ -32,7 +32,7 @@ def test_index() -> None:
 def test_load_takes_a_configuration_and_files() -> None:
     parameters = {"config": {"string_param": "{}"}, "file:1/model.py": {"bytes_param": "AP8="}}
     data = message("RepositoryModelLoadRequest", {"model_name": "m", "parameters": parameters})
-    assert v2_proto_repository.decode_load(data) == LoadRequest("m", "{}", {"1/model.py": b"\x00\xff"})
+    assert repository.decode_load(data) == LoadRequest("m", "{}", {"1/model.py": b"\x00\xff"})
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_load_takes_a_configuration_and_files() -> None:
 )
 def test_bad_load_parameters(parameters: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        v2_proto_repository.decode_load(message("RepositoryModelLoadRequest", {"parameters": parameters}))
+        repository.decode_load(message("RepositoryModelLoadRequest", {"parameters": parameters}))
     assert caught.value.message == text
 
 
 def test_unload() -> None:
     def decode(parameters: dict[str, Any]) -> UnloadRequest:
         document = {"model_name": "m", "parameters": parameters}
-        return v2_proto_repository.decode_unload(message("RepositoryModelUnloadRequest", document))
+        return repository.decode_unload(message("RepositoryModelUnloadRequest", document))
 
     assert decode({"other": {"int64_param": 1}}) == UnloadRequest("m")
     assert decode({"unload_dependents": {"bool_param": True}}) == UnloadRequest("m", unload_dependents=True)
@@ -67,9 +67,9 @@ def test_unload() -> None:
 @pytest.mark.parametrize(
     ("name", "decode"),
     [
-        ("RepositoryIndexRequest", v2_proto_repository.decode_index),
-        ("RepositoryModelLoadRequest", v2_proto_repository.decode_load),
-        ("RepositoryModelUnloadRequest", v2_proto_repository.decode_unload),
+        ("RepositoryIndexRequest", repository.decode_index),
+        ("RepositoryModelLoadRequest", repository.decode_load),
+        ("RepositoryModelUnloadRequest", repository.decode_unload),
     ],
 )
 def test_repositories_have_no_names(name: str, decode: Any) -> None:
@@ -83,20 +83,20 @@ def test_repositories_have_no_names(name: str, decode: Any) -> None:
 def test_regions() -> None:
     region = SystemRegion("r", "/key", 4096, 64)
     document = {"name": "r", "key": "/key", "offset": 4096, "byte_size": 64}
-    assert v2_proto_memory.decode_system_registration(message("SystemSharedMemoryRegisterRequest", document)) == region
-    data = v2_proto_memory.encode_system_regions([region])
+    assert memory.decode_system_registration(message("SystemSharedMemoryRegisterRequest", document)) == region
+    data = memory.encode_system_regions([region])
     found = service_pb2.SystemSharedMemoryStatusResponse.FromString(data).regions
     assert json_format.MessageToDict(found["r"], preserving_proto_field_name=True) == {
         "name": "r", "key": "/key", "offset": "4096", "byte_size": "64",
     }  # fmt: skip
-    cuda = v2_proto_memory.encode_cuda_regions([CudaRegion("c", 1, 8)])
+    cuda = memory.encode_cuda_regions([CudaRegion("c", 1, 8)])
     status = service_pb2.CudaSharedMemoryStatusResponse.FromString(cuda).regions["c"]
     assert (status.name, status.device_id, status.byte_size) == ("c", 1, 8)
 
 
 def test_cuda_registration() -> None:
     document = {"name": "c", "raw_handle": "AP8=", "device_id": 1, "byte_size": 8}
-    found = v2_proto_memory.decode_cuda_registration(message("CudaSharedMemoryRegisterRequest", document))
+    found = memory.decode_cuda_registration(message("CudaSharedMemoryRegisterRequest", document))
     assert (found.name, found.raw_handle, found.device_id, found.byte_size) == ("c", b"\x00\xff", 1, 8)
 
 
@@ -108,16 +108,16 @@ def test_cuda_registration() -> None:
     ],
 )  # fmt: skip
 def test_region_names(name: str) -> None:
-    assert v2_proto_memory.decode_region_name(message(name, {"name": "r"})) == "r"
-    assert v2_proto_memory.decode_region_name(b"") == ""
+    assert memory.decode_region_name(message(name, {"name": "r"})) == "r"
+    assert memory.decode_region_name(b"") == ""
 
 
 # --- settings ---
 
 
-def decode_trace(settings: dict[str, list[str]]) -> dict[str, Any]:
-    document = {"model_name": "m", "settings": {name: {"value": values} for name, values in settings.items()}}
-    request = v2_proto_settings.decode_trace(message("TraceSettingRequest", document))
+def decode_trace(changes: dict[str, list[str]]) -> dict[str, Any]:
+    document = {"model_name": "m", "settings": {name: {"value": values} for name, values in changes.items()}}
+    request = settings.decode_trace(message("TraceSettingRequest", document))
     assert request.model_name == "m"
     return dict(request.changes)
 
@@ -130,7 +130,7 @@ def test_trace_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "error"),
+    ("changes", "error"),
     [
         ({"trace_rate": ["8", "9"]}, InvalidArgumentError("expect only 1 value for 'trace_rate'")),
         ({"log_frequency": ["8", "9"]}, InvalidArgumentError("expect only 1 value for 'log_frequency'")),
@@ -144,9 +144,9 @@ def test_trace_changes() -> None:
         ),
     ],
 )
-def test_bad_trace_changes(settings: dict[str, list[str]], error: InferenceError) -> None:
+def test_bad_trace_changes(changes: dict[str, list[str]], error: InferenceError) -> None:
     with pytest.raises(type(error)) as caught:
-        decode_trace(settings)
+        decode_trace(changes)
     assert caught.value.message == error.message
 
 
@@ -156,15 +156,15 @@ def test_other_trace_counts_are_left_to_the_settings(text: str) -> None:
 
 
 def test_trace_settings_are_shown() -> None:
-    data = v2_proto_settings.encode_trace({"trace_level": ("A", "B"), "trace_file": ("",)})
+    data = settings.encode_trace({"trace_level": ("A", "B"), "trace_file": ("",)})
     found = service_pb2.TraceSettingResponse.FromString(data).settings
     assert {name: list(setting.value) for name, setting in found.items()} == {
         "trace_level": ["A", "B"], "trace_file": [""],
     }  # fmt: skip
 
 
-def decode_log(settings: dict[str, Any]) -> Any:
-    return v2_proto_settings.decode_log(message("LogSettingsRequest", {"settings": settings}))
+def decode_log(changes: dict[str, Any]) -> Any:
+    return settings.decode_log(message("LogSettingsRequest", {"settings": changes}))
 
 
 def test_log_changes() -> None:
@@ -178,7 +178,7 @@ def test_log_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "error"),
+    ("changes", "error"),
     [
         ({"log_info": {"string_param": "true"}}, InvalidArgumentError("expect boolean for 'log_info'")),
         ({"log_error": {}, "log_warning": {}}, InvalidArgumentError("expect boolean for 'log_warning'")),
@@ -194,14 +194,14 @@ def test_log_changes() -> None:
         ),
     ],
 )
-def test_bad_log_changes(settings: dict[str, Any], error: InferenceError) -> None:
+def test_bad_log_changes(changes: dict[str, Any], error: InferenceError) -> None:
     with pytest.raises(type(error)) as caught:
-        decode_log(settings)
+        decode_log(changes)
     assert caught.value.message == error.message
 
 
 def test_log_settings_are_shown() -> None:
-    data = v2_proto_settings.encode_log({"log_file": "", "log_info": True, "log_verbose_level": 0})
+    data = settings.encode_log({"log_file": "", "log_info": True, "log_verbose_level": 0})
     found = service_pb2.LogSettingsResponse.FromString(data).settings
     kinds = {name: setting.WhichOneof("parameter_choice") for name, setting in found.items()}
     assert kinds == {"log_file": "string_param", "log_info": "bool_param", "log_verbose_level": "uint32_param"}

@@ -12,7 +12,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.core.request import InferenceResponse, ParameterValue
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
-from charonia_runtime.protocols.v2_proto_answers import (
+from charonia_runtime.protocols.v2_proto.answers import (
     encode_response,
     encode_stream_end,
     encode_stream_error,

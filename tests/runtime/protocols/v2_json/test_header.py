@@ -12,7 +12,7 @@ from charonia_runtime.core.errors import ErrorCode, InferenceError, InvalidArgum
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest, InferenceResponse, SequenceId
 from charonia_runtime.core.tensor import SharedMemoryRef
 from charonia_runtime.protocols.v2_json import RequestDecoder
-from charonia_runtime.protocols.v2_json_header import OutputForm
+from charonia_runtime.protocols.v2_json.header import OutputForm
 
 LIMIT = 1_000_000
 NUMERIC = [member for member in DataType if member.item_size and member is not DataType.BF16]

@@ -15,7 +15,7 @@ from charonia_runtime.core.request import ANY_VERSION, InferenceRequest, Inferen
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from charonia_runtime.protocols import json_text
 from charonia_runtime.protocols.v2_json import RequestDecoder, decode_raw_request, encode_response
-from charonia_runtime.protocols.v2_json_header import OutputForm
+from charonia_runtime.protocols.v2_json.header import OutputForm
 from tests.support.fake_server import echo_config
 
 LIMIT = 1_000_000

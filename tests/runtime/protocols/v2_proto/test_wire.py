@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
-from charonia_runtime.protocols.v2_proto_wire import cut, prefix, varint
+from charonia_runtime.protocols.v2_proto.wire import cut, prefix, varint
 
 RAW_CONTENTS = 0x3A
 

@@ -21,8 +21,8 @@ from charonia_runtime.core.scheduling import (
     SequenceState,
     TimeoutAction,
 )
-from charonia_runtime.protocols.model_config_document import Document
-from charonia_runtime.protocols.model_config_words import datatype_of, word
+from charonia_runtime.protocols.model_config.document import Document
+from charonia_runtime.protocols.model_config.words import datatype_of, word
 
 _CHOICES = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
 _FALSE_TRUE: Mapping[str, tuple[DataType, type[float]]] = {
