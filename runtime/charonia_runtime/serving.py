@@ -5,6 +5,7 @@ import gc
 import logging
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 
 import uvloop
@@ -22,6 +23,7 @@ from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.frontends import load_frontend
 from charonia_runtime.logs import Log, table
 from charonia_runtime.options import ServeOptions
+from charonia_runtime.storage.remote_repositories import RemoteRepositories
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +61,17 @@ class _Server:
 
     async def run(self) -> int:
         try:
-            self._engine = _make_engine(self._options, self._log)
+            repositories = RemoteRepositories(self._options.engine.model_repositories)
+        except InferenceError as error:
+            return _failed(f"creating server: {error.code.value} - {error.message}")
+        try:
+            return await self._run(repositories)
+        finally:
+            repositories.close()
+
+    async def _run(self, repositories: RemoteRepositories) -> int:
+        try:
+            self._engine = _make_engine(self._options, self._log, repositories)
             await self._engine.start()
         except InferenceError as error:
             return _failed(f"creating server: {error.code.value} - {error.message}")
@@ -137,12 +149,12 @@ class _Server:
         logger.info(table(("Option", "Value"), rows))
 
 
-def _make_engine(options: ServeOptions, log: Log) -> Engine:
+def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositories) -> Engine:
     """Raises InferenceError when the options ask for what cannot be had."""
     environment = options.environment
     shared_memory = SharedMemoryRegistry(options.shared_memory)
     return Engine(
-        options.engine,
+        replace(options.engine, model_repositories=repositories.directories),
         load_backend,
         partial(
             Model.load,
@@ -158,6 +170,7 @@ def _make_engine(options: ServeOptions, log: Log) -> Engine:
         cache=options.cache.make(options.compatibility.cache_directory, {"redis": environment.redis_credentials}),
         first_responses=options.count_first_responses,
         gpus=environment.gpus,
+        refresh=repositories.refresh,
     )
 
 

@@ -197,8 +197,7 @@ class _Synchronisation:
         location, access = parse_location(self._uri), options.access
         store = open_store(location, access)
         place = Path(options.store) if options.store else self._target.with_name(f".{self._target.name}.store")
-        renewed = access.folder.changed if access.folder else bool
-        retries = Retries(stopping=self._stopping, renewed=renewed)
+        retries = Retries(stopping=self._stopping, folder=access.folder)
         source = f"{options.endpoint}|{location.endpoint}|{location.uri}"
         return Mirror(store, Generations(place, self._target), options.mirror_options(source), retries, self._progress)
 

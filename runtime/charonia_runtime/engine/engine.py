@@ -85,13 +85,14 @@ class Engine:
         cache: ResponseCache | None = None,
         first_responses: bool = False,
         gpus: tuple[int, ...] = (),
+        refresh: Callable[[], None] | None = None,
     ) -> None:
         """
         `load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use.
         `first_responses` counts how long clients wait for them.
 
         `resolve_memory` finds the shared memory that requests to ensembles and to cached models name. `cache` keeps the
-        answers of models that have `response_cache` enabled.
+        answers of models that have `response_cache` enabled. `refresh` brings repositories that are copies up to date.
         """
         self.shared_memory: SharedMemory = shared_memory
         self.settings: Settings = settings(self.serves)
@@ -106,7 +107,9 @@ class Engine:
         self._first_responses = first_responses
         self._gpus = gpus
         self._backend_settings = options.backend_settings
-        self._repositories = ModelRepositories(map(Path, options.model_repositories), options.model_config_name)
+        self._repositories = ModelRepositories(
+            map(Path, options.model_repositories), options.model_config_name, refresh
+        )
         self._registry = ModelRegistry()
         self._files = FileThreads()
         self._loader = ModelLoader(
@@ -237,6 +240,7 @@ class Engine:
             raise InvalidArgumentError(
                 f"invalid model name '{name}', model name must not contain path traversal characters"
             )
+        await self._files.run(self._repositories.refresh)
         await self._loader.load(name, Override(config, files) if config is not None or files else None)
 
     async def unload_model(self, name: str, *, unload_dependents: bool = False) -> None:

@@ -44,8 +44,8 @@ class EngineOptions:
         30, "Seconds that a stop may take: requests in flight finish, models unload. Then the process exits anyway."
     )
     model_repositories: tuple[str, ...] = option(
-        (), "Directory that holds models. May be given several times.", flag="model-repository",
-        aliases=("model-store",), metavar="<directory>",
+        (), "Directory that holds models, or s3://<bucket>/<path>, oss://<bucket>/<path>. May be given several times.",
+        flag="model-repository", aliases=("model-store",), metavar="<directory>",
     )  # fmt: skip
     exit_on_error: bool = option(True, "Exit when a model or a repository fails during start-up.")
     disable_auto_complete_config: bool = option(

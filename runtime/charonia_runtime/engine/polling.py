@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.repository import ModelRepositories
@@ -34,12 +35,19 @@ class RepositoryPoller:
     async def poll(self) -> None:
         """Unload what is gone or ambiguous, then load what is new or modified; busy models wait for the next poll."""
         logger.debug("Polling model repository")
+        await self._refresh()
         located = await self._files.run(self._repositories.locate)
         gone = [name for name in self._seen if len(located.get(name, ())) != 1]
         for name in gone:
             await self._loader.unload(name, forget=True)
         self._seen = set(located)
         await self._loader.load_all([name for name in located if not self._loader.busy(name)], patient=False)
+
+    async def _refresh(self) -> None:
+        try:
+            await self._files.run(self._repositories.refresh)
+        except InferenceError as error:
+            logger.error("failed to copy a model repository: %s", error.message)  # noqa: TRY400
 
     async def run(self, seconds: float, wait: Wait = asyncio.sleep) -> None:
         """Poll every `seconds` until cancelled. A poll that goes wrong is logged, the next one comes."""

@@ -7,7 +7,7 @@ Every function here blocks on the file system; the engine calls them in an execu
 import logging
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,12 +81,22 @@ class RepositoryEntry:
 class ModelRepositories:
     """The directories of `--model-repository`, in order."""
 
-    def __init__(self, directories: Iterable[Path], config_name: str = "") -> None:
+    def __init__(
+        self, directories: Iterable[Path], config_name: str = "", refresh: Callable[[], None] | None = None
+    ) -> None:
+        """`refresh` brings directories that are copies in line with what they are copies of; it may raise."""
         self.directories = tuple(directories)
+        self._refresh = refresh
         self._config_name = config_name
+
+    def refresh(self) -> None:
+        """Bring copies of remote repositories up to date. Raises InferenceError; the copies then stay as they are."""
+        if self._refresh is not None:
+            self._refresh()
 
     def check(self) -> None:
         """Raises InternalError when a repository is missing, InvalidArgumentError when it is no directory."""
+        self.refresh()
         for directory in self.directories:
             if not directory.exists():
                 raise InternalError(f"failed to stat file {directory}")

@@ -67,10 +67,10 @@ class CredentialsFolder:
             self._read_at = now
         return found
 
-    def changed(self) -> bool:
-        """Read again, now. Whether the credentials are others than those last used."""
-        before, self._found = self._found, None
-        return self.credentials() != before
+    def changed(self, used: Credentials) -> bool:
+        """Read again, now. Whether the credentials are others than those that were used."""
+        self._found = None
+        return self.credentials() != used
 
     def setting(self, name: str) -> str:
         """One of `FIELDS`, empty where there is none."""

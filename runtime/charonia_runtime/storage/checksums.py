@@ -1,9 +1,9 @@
 """Checksums that stores offer, computed over bytes that arrive in order."""
 
 import hashlib
-import zlib
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from charonia_runtime.storage.failures import IntegrityError
@@ -50,19 +50,18 @@ class _PartedMd5:
         self._room = self._part_size
 
 
-class _Crc:
-    """A cyclic checksum whose function continues from the value so far."""
+class _Crc64:
+    """The CRC-64 of ECMA-182, in decimal as OSS writes it."""
 
-    def __init__(self, extend: Callable[[bytes, int], int], form: str) -> None:
-        self._extend = extend
-        self._form = form
+    def __init__(self) -> None:
+        self._extend = _crc64()
         self._value = 0
 
     def update(self, data: bytes) -> None:
         self._value = self._extend(data, self._value)
 
     def hexdigest(self) -> str:
-        return format(self._value, self._form)
+        return str(self._value)
 
 
 @cache
@@ -73,12 +72,15 @@ def _crc64() -> Callable[[bytes, int], int]:
     return made
 
 
+def crc64_is_fast() -> bool:
+    """Whether crcmod has its C extension; without it a CRC-64 takes a second for each megabyte."""
+    return find_spec("crcmod._crcfunext") is not None
+
+
 ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "md5": lambda _: hashlib.md5(usedforsecurity=False),
     "md5-parts": _PartedMd5,
-    "sha256": lambda _: hashlib.sha256(),
-    "crc32": lambda _: _Crc(zlib.crc32, "08x"),
-    "crc64": lambda _: _Crc(_crc64(), "d"),
+    "crc64": lambda _: _Crc64(),
 }
 """Name → what makes a hasher, given the part size."""
 

@@ -119,15 +119,15 @@ class Generations:
 
     def publish(self) -> None:
         """Bring the target's links in line with the live generation. Raises LayoutError for what is in their way."""
-        wanted = {entry.name for entry in os.scandir(self._link)} if self._link.exists() else set()
-        for entry in os.scandir(self.target):
-            ours = entry.is_symlink() and Path(entry.path).readlink().parent == self._link
-            if entry.name in wanted and not ours:
-                raise LayoutError(f"{entry.path} is in the way of the repository's '{entry.name}': it is not a copy")
-            if ours and entry.name not in wanted:
-                os.unlink(entry.path)  # noqa: PTH108
+        wanted = {path.name for path in self._link.iterdir()} if self._link.exists() else set()
+        for path in list(self.target.iterdir()):
+            ours = path.is_symlink() and path.readlink().parent == self._link
+            if path.name in wanted and not ours:
+                raise LayoutError(f"{path} is in the way of the repository's '{path.name}': it is not a copy")
+            if ours and path.name not in wanted:
+                path.unlink()
             elif ours:
-                wanted.discard(entry.name)
+                wanted.discard(path.name)
         for name in sorted(wanted):
             (self.target / name).symlink_to(self._link / name)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from charonia_runtime.storage.access import CredentialsFolder
 from charonia_runtime.storage.failures import DeniedError, StoppedError, UnreachableError
 
 logger = logging.getLogger(__name__)
@@ -16,7 +17,8 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class Retries:
     """
-    How often and how patiently. `stopping` ends every wait; `renewed` tells whether there are new credentials.
+    How often and how patiently. `stopping` ends every wait; what was refused is asked again at once where `folder` has
+    other credentials by then.
 
     Waits double from `first_seconds` to `most_seconds`, each cut by a random part of its half, so that many servers
     that were refused together do not come back together.
@@ -26,18 +28,19 @@ class Retries:
     first_seconds: float = 0.5
     most_seconds: float = 20.0
     stopping: threading.Event = field(default_factory=threading.Event)
-    renewed: Callable[[], bool] = lambda: False
+    folder: CredentialsFolder | None = None
 
     def run(self, call: Callable[[], Result]) -> Result:
         """What `call` returns. Raises its last StorageError, or StoppedError."""
         for attempt in range(1, self.attempts):
             self.check()
+            used = self.folder.credentials() if self.folder else None
             try:
                 return call()
             except UnreachableError as error:
                 self._wait(attempt, error.retry_after_seconds, error.message)
             except DeniedError as error:
-                if self.renewed():
+                if self.folder and used and self.folder.changed(used):
                     continue
                 if not error.expired:
                     raise

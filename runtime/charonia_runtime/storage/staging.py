@@ -203,14 +203,14 @@ def keep_times(tree: Path, directories: Iterable[str], before: Mapping[str, Copi
 
 
 def _same_entries(new: str, old: str, name: str, before: Mapping[str, CopiedFile]) -> bool:
-    found = {entry.name: entry for entry in os.scandir(new)}
-    if found.keys() != {entry.name for entry in os.scandir(old)}:
+    if {path.name for path in Path(new).iterdir()} != {path.name for path in Path(old).iterdir()}:
         return False
-    for entry in found.values():
-        if entry.is_file(follow_symlinks=False):
-            file = before.get(f"{name}/{entry.name}")
-            if file is None or entry.stat(follow_symlinks=False).st_mtime_ns != file.modified_ns:
-                return False
+    with os.scandir(new) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                file = before.get(f"{name}/{entry.name}")
+                if file is None or entry.stat(follow_symlinks=False).st_mtime_ns != file.modified_ns:
+                    return False
     return True
 
 

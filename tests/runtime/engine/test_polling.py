@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from charonia_runtime.core.errors import InternalError
+from charonia_runtime.core.errors import InternalError, UnavailableError
 from charonia_runtime.engine.file_threads import FileThreads
 from charonia_runtime.engine.loading import ModelLoader
 from charonia_runtime.engine.polling import RepositoryPoller
@@ -16,6 +16,13 @@ class FakeRepositories:
     def __init__(self, reader):
         self.reader = reader
         self.broken = False
+        self.refreshes = 0
+        self.unreachable = False
+
+    def refresh(self):
+        self.refreshes += 1
+        if self.unreachable:
+            raise UnavailableError("the bucket is gone")
 
     def locate(self):
         if self.broken:
@@ -74,6 +81,17 @@ async def test_a_poll_applies_changes(server):
     assert server.states() == {"a:1": "UNAVAILABLE", "b:1": "READY", "c:1": "READY", "d:1": "READY"}
     assert server.models.attempts.count(("b", 1)) == 2
     assert server.models.attempts.count(("c", 1)) == 1
+
+
+async def test_copies_are_refreshed_before_each_poll_and_a_failure_stops_none(server, caplog):
+    await server.poller.load_all()
+    server.repositories.unreachable = True
+    server.reader.put("d")
+    await server.poller.poll()
+
+    assert server.repositories.refreshes == 1
+    assert server.states()["d:1"] == "READY"
+    assert "failed to copy a model repository: the bucket is gone" in caplog.text
 
 
 async def test_a_failed_reload_is_tried_at_every_poll(server):

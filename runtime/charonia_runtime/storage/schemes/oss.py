@@ -8,10 +8,13 @@ from typing import Any
 
 import oss2
 import requests
+import requests.adapters
 from oss2.credentials import Credentials as OssCredentials
 from oss2.credentials import CredentialsProvider
+from typing_extensions import override
 
 from charonia_runtime.storage.access import Access, Credentials, as_url
+from charonia_runtime.storage.checksums import crc64_is_fast
 from charonia_runtime.storage.failures import (
     ChangedError,
     CredentialsError,
@@ -23,6 +26,8 @@ from charonia_runtime.storage.failures import (
 )
 from charonia_runtime.storage.location import Location
 from charonia_runtime.storage.objects import Body, Checksum, StoredObject
+
+logger = logging.getLogger(__name__)
 
 _CHUNK = 1 << 20
 _PAGE = 1000
@@ -52,10 +57,13 @@ class Store:
                 "OSS_ENDPOINT, or oss://<bucket>.<endpoint>/<path>"
             )
         self._endpoint = endpoint
-        self._session = oss2.Session(pool_size=access.connections)
-        if access.ca_bundle:
-            self._session.session.verify = access.ca_bundle
+        self._session = oss2.Session(adapter=_Adapter(access))
         self._bucket = self._connect()
+        self._verifies = crc64_is_fast()
+        if not self._verifies:
+            logger.warning(
+                "objects of OSS are not held against their CRC-64: crcmod was installed without its extension"
+            )
 
     def list_objects(self) -> Iterator[StoredObject]:
         token = ""
@@ -77,7 +85,7 @@ class Store:
             headers={"If-Match": f'"{item.tag}"'},
         )
         crc = answer.headers.get("x-oss-hash-crc64ecma", "")
-        checksum = Checksum("crc64", str(int(crc))) if crc.isdecimal() else None
+        checksum = Checksum("crc64", str(int(crc))) if crc.isdecimal() and self._verifies else None
         return Body(self._read(answer, item.key), answer.close, checksum)
 
     def close(self) -> None:
@@ -102,13 +110,15 @@ class Store:
             raise LocationError(f"cannot use the bucket '{self._name}': {error.body}") from error
 
     def _auth(self, region: str) -> Any:
-        if self._access.anonymous or self._credentials() is None:
+        if self._credentials() is None:
             return oss2.AnonymousAuth()
         provider = _Provider(self)
         return oss2.ProviderAuthV4(provider) if region else oss2.ProviderAuth(provider)
 
     def _credentials(self) -> Credentials | None:
         """Those of this moment; None for anonymous requests."""
+        if self._access.anonymous:
+            return None
         if self._access.folder is not None:
             return self._access.folder.credentials()
         key_id, secret = os.environ.get("OSS_ACCESS_KEY_ID"), os.environ.get("OSS_ACCESS_KEY_SECRET")
@@ -161,12 +171,27 @@ class Store:
         return LocationError(f"the bucket '{self._name}' cannot be used ({status} {text})")
 
 
+class _Adapter(requests.adapters.HTTPAdapter):
+    """As many connections as there are threads, and the authorities to trust, whatever the environment says of them."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(pool_connections=1, pool_maxsize=access.connections)
+        self._ca_bundle = access.ca_bundle
+
+    @override
+    def send(self, *arguments: Any, **options: Any) -> Any:
+        if self._ca_bundle:
+            options["verify"] = self._ca_bundle
+        return super().send(*arguments, **options)
+
+
 class _Provider(CredentialsProvider):  # type: ignore[misc]
     """What oss2 asks for credentials before it signs a request."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @override
     def get_credentials(self) -> OssCredentials:
         found = self._store._credentials()  # noqa: SLF001 - one module
         if found is None:

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import boto3
+import botocore.credentials
 import botocore.exceptions
 import botocore.session
 import urllib3.exceptions
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.credentials import CredentialProvider, ReadOnlyCredentials
+from typing_extensions import override
 
 from charonia_runtime.storage.access import Access, CredentialsFolder, as_url
 from charonia_runtime.storage.failures import (
@@ -34,6 +36,12 @@ _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
 _BUSY = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _REGION = "us-east-1"
 """Signed for where nobody names a region; what services other than Amazon's expect."""
+_NO_ANSWER = (
+    botocore.exceptions.HTTPClientError,
+    botocore.exceptions.ConnectionError,
+    urllib3.exceptions.HTTPError,
+    OSError,
+)
 _NO_MD5 = ("aws:kms", "aws:kms:dsse")
 """Kinds of encryption with which an entity tag says nothing of the bytes."""
 
@@ -143,7 +151,7 @@ class Store:
             raise self._refusal(error, key) from error
         except botocore.exceptions.SSLError as error:
             raise DeniedError(f"the service's certificate is not trusted: {error}") from error
-        except (botocore.exceptions.HTTPClientError, urllib3.exceptions.HTTPError, OSError) as error:
+        except _NO_ANSWER as error:
             raise UnreachableError(f"no answer from {self._client.meta.endpoint_url}: {error}") from error
         except (botocore.exceptions.NoCredentialsError, botocore.exceptions.CredentialRetrievalError) as error:
             raise CredentialsError(str(error)) from error
@@ -179,21 +187,18 @@ class Store:
         return f"{credentials.access_key[:4]}****" if credentials else "none, the request was not signed"
 
 
-class _FolderCredentials:
+class _FolderCredentials(botocore.credentials.Credentials):  # type: ignore[misc]
     """What botocore's signers ask for credentials; answers with those of the folder as they are now."""
 
-    method = "charonia-folder"
-
     def __init__(self, folder: CredentialsFolder) -> None:
+        found = folder.credentials()
+        super().__init__(found.key_id, found.secret, found.token or None, method=_FolderProvider.METHOD)
         self._folder = folder
 
+    @override
     def get_frozen_credentials(self) -> ReadOnlyCredentials:
         found = self._folder.credentials()
         return ReadOnlyCredentials(found.key_id, found.secret, found.token or None, None)
-
-    @property
-    def access_key(self) -> str:
-        return self._folder.credentials().key_id
 
 
 class _FolderProvider(CredentialProvider):  # type: ignore[misc]
@@ -206,6 +211,7 @@ class _FolderProvider(CredentialProvider):  # type: ignore[misc]
         super().__init__()
         self._folder = folder
 
+    @override
     def load(self) -> _FolderCredentials:
         return _FolderCredentials(self._folder)
 

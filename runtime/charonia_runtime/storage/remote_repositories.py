@@ -1,0 +1,58 @@
+"""A server's model repositories: those that live in a bucket are copied to a private folder and kept current."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from charonia_runtime.storage.access import Access
+from charonia_runtime.storage.generations import Generations
+from charonia_runtime.storage.location import is_remote, parse_location
+from charonia_runtime.storage.mirror import Mirror, MirrorOptions
+from charonia_runtime.storage.progress import Progress
+from charonia_runtime.storage.retrying import Retries
+from charonia_runtime.storage.schemes import open_store
+
+_FOLDER = "TRITON_AWS_MOUNT_DIRECTORY"
+"""Names the folder that the private ones are made in (cli-and-ops §4.7)."""
+
+
+class RemoteRepositories:
+    """
+    Maps `uris` to directories: a plain path to itself, anything else to a copy that `refresh` makes.
+
+    Every method blocks. Credentials and endpoints come from `environment` and from what the libraries look at.
+    """
+
+    def __init__(self, uris: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+        self._mirrors: list[Mirror] = []
+        self._folder: Path | None = None
+        self._retries = Retries()
+        self._parent = environment.get(_FOLDER)
+        self.directories = tuple(self._directory(uri, index) for index, uri in enumerate(uris))
+        """Where the models are, in the order of the URIs."""
+
+    def refresh(self) -> None:
+        """Bring every copy in line with its bucket. Raises StorageError; the copies then stay as they are."""
+        for mirror in self._mirrors:
+            mirror.sync()
+
+    def close(self) -> None:
+        """Remove the copies, and end what still copies."""
+        self._retries.stopping.set()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _directory(self, uri: str, index: int) -> str:
+        location = parse_location(uri) if uri else None
+        if location is None or not is_remote(uri):
+            return location.prefix if location else uri
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="folder", dir=self._parent))
+        target = self._folder / "repositories" / str(index)
+        generations = Generations(self._folder / "copies" / str(index), target)
+        store = open_store(location, Access())
+        options = MirrorOptions(source=f"{location.endpoint}|{location.uri}", history_limit=1)
+        self._mirrors.append(Mirror(store, generations, options, self._retries, Progress()))
+        return str(target)
