@@ -22,8 +22,8 @@ def wrong_shape(config: ModelConfig, spec: TensorSpec, model_shape: Sequence[int
         else f"(shape {shape_text(full)})"
     )
     return InvalidArgumentError(
-        f"{_subject(config, spec)}the model expects {len(model_shape)} dimensions (shape {shape_text(model_shape)}) but "
-        f"the model configuration specifies {len(full)} dimensions {configured}"
+        f"{_subject(config, spec)}the model expects {len(model_shape)} dimensions (shape {shape_text(model_shape)}) "
+        f"but the model configuration specifies {len(full)} dimensions {configured}"
     )
 
 

@@ -1,0 +1,87 @@
+"""
+OpenVINO models, and models loaded by the openvino backend without the engine.
+
+This module imports openvino: tests import it after `pytest.importorskip("openvino")`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+from openvino import opset13 as operations
+
+from charonia_runtime.backends import load_backend
+from charonia_runtime.backends.openvino.library import ELEMENT_NAMES
+from charonia_runtime.core.backend import ModelFiles
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.datatypes import DataType
+from tests.support.batches import RecordedBatch, a_batch
+from tests.support.loaded_models import execute
+
+CPU = Placement("m_0", InstanceKind.CPU)
+
+
+def parameter(name: str, shape: Sequence[int], datatype: DataType = DataType.FP32) -> Any:
+    node = operations.parameter(list(shape), getattr(openvino.Type, ELEMENT_NAMES[datatype]))
+    node.output(0).tensor.set_names({name})
+    return node
+
+
+def model(inputs: Sequence[Any], **outputs: Any) -> Any:
+    """A model whose outputs are the nodes given by name."""
+    results = []
+    for name, node in outputs.items():
+        result = operations.result(node)
+        result.output(0).tensor.set_names({name})
+        results.append(result)
+    return openvino.Model(results, list(inputs), "m")
+
+
+def identity(datatype: DataType, rank: int = 2) -> Any:
+    """INPUT0, INPUT1 → OUTPUT0, OUTPUT1."""
+    inputs = [parameter(f"INPUT{index}", [-1] * rank, datatype) for index in range(2)]
+    # Something must stand between a parameter and a result that have different names.
+    passed = [operations.concat([node], 0) for node in inputs]
+    return model(inputs, OUTPUT0=passed[0], OUTPUT1=passed[1])
+
+
+def sevens() -> Any:
+    """Gives rows of seven, so that most inputs do not fit."""
+    source = parameter("INPUT0", [-1, -1])
+    shaped = operations.reshape(source, operations.constant(np.array([-1, 7])), special_zero=False)
+    return model([source], OUTPUT0=shaped)
+
+
+def difference(shape: Sequence[int], layout: str = "") -> Any:
+    """LEFT - RIGHT."""
+    left, right = parameter("LEFT", shape), parameter("RIGHT", shape)
+    made = model([left, right], DIFFERENCE=operations.subtract(left, right))
+    if layout:
+        for port in (*made.inputs, *made.outputs):
+            openvino.layout_helpers.set_layout(port, openvino.Layout(layout))
+    return made
+
+
+def save(made: Any, directory: Path) -> Path:
+    """Write the model as version 1 of a model's folder."""
+    (directory / "1").mkdir(parents=True, exist_ok=True)
+    openvino.save_model(made, str(directory / "1" / "model.xml"), compress_to_fp16=False)
+    return directory
+
+
+class Loaded:
+    """A model's folder, loaded, with one instance."""
+
+    def __init__(self, directory: Path, config: ModelConfig, **settings: str) -> None:
+        self.backend: Any = load_backend("openvino")(ModelFiles(config.name, 1, directory, directory / "1", settings))
+        self.config = self.backend.auto_complete(config)
+
+    def load(self) -> "Loaded":
+        self.backend.load(self.config)
+        self.instance = self.backend.create_instance(CPU)
+        return self
+
+    def run(self, *requests: Mapping[str, np.ndarray[Any, Any]], **named: Any) -> RecordedBatch:
+        return execute(self.instance, a_batch(self.config, *requests, **named))
