@@ -17,6 +17,11 @@ def build_status(service: InferenceServiceSpec, seen: Observation, previous: Map
     """`previous` is the status so far; `now`, the time in RFC 3339, is used only for what is other than it was."""
     models = summarize(seen.models.values())
     found = conditions(service, seen, models)
+    told = models.rendered()
+    if not seen.models and ready_replicas(seen):
+        # Pods serve, and were not asked for their models yet: what was known of them may well hold.
+        found = [_as_before(each, previous) if each.type == "ModelsReady" else each for each in found]
+        told = {name: previous[name] for name in ("modelsReady", "models", "modelsOmitted") if name in previous}
     deployed = (seen.deployment or {}).get("status", {})
     status: JSON = {
         "observedGeneration": service.generation,
@@ -29,7 +34,7 @@ def build_status(service: InferenceServiceSpec, seen: Observation, previous: Map
         "selector": selector_text(service),
         "address": _address(service),
         "urls": _urls(service),
-        **models.rendered(),
+        **told,
     }
     optional = {
         "modelRevision": _revision(seen) or previous.get("modelRevision"),
@@ -53,6 +58,13 @@ def invalid_status(body: Mapping[str, Any], message: str, now: str) -> JSON:
 def condition_of(status: Mapping[str, Any], wanted: str) -> JSON:
     """A condition of a status, empty where there is none."""
     return next((each for each in status.get("conditions") or [] if each["type"] == wanted), {})
+
+
+def _as_before(condition: Condition, previous: Mapping[str, Any]) -> Condition:
+    before = condition_of(previous, condition.type)
+    if not before:
+        return condition
+    return Condition(condition.type, before["status"], before["reason"], before["message"])
 
 
 def _phase(found: Sequence[Condition]) -> str:

@@ -1,0 +1,138 @@
+"""The chart: its values' schema, what it renders, and that it carries the definition itself."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from charonia_operator.settings import Settings
+from tests.support.api_server import find_programs
+from tests.support.inference_services import CRD
+
+CHART = Path(__file__).resolve().parents[2] / "charts/charonia"
+
+
+def test_the_chart_carries_the_definition():
+    assert (CHART / "crds/inferenceservice.yaml").read_bytes() == CRD.read_bytes()
+
+
+def test_versions_agree():
+    from charonia_operator import __version__
+
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert chart["version"] == chart["appVersion"] == __version__
+
+
+def test_every_value_is_in_the_schema():
+    def compare(values, schema, path):
+        assert schema["additionalProperties"] is False, path
+        assert values.keys() == schema["properties"].keys() - {"global"}, path
+        for key, value in values.items():
+            part = schema["properties"][key]
+            if isinstance(value, dict) and part.get("properties"):
+                compare(value, part, f"{path}.{key}")
+
+    compare(
+        yaml.safe_load((CHART / "values.yaml").read_text()), json.loads((CHART / "values.schema.json").read_text()), ""
+    )
+
+
+@pytest.fixture(scope="module")
+def helm():
+    programs = find_programs()
+    program = shutil.which("helm") or (programs and programs / "helm")
+    if not program or not os.access(program, os.X_OK):
+        pytest.skip("no helm: put it on PATH or into KUBEBUILDER_ASSETS")
+
+    def template(*arguments, release="demo"):
+        command = [program, "template", release, CHART, "--namespace=system", "--kube-version=1.34.0", *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise ValueError(result.stderr)
+        return {
+            (each["kind"], each["metadata"].get("namespace", "")): each
+            for each in yaml.safe_load_all(result.stdout)
+            if each
+        }
+
+    return template
+
+
+def test_a_cluster_wide_install(helm):
+    rendered = helm()
+
+    assert [kind for kind, _ in rendered] == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
+    assert rendered["ClusterRole", ""]["rules"] == yaml.safe_load((CHART / "rules.yaml").read_text())
+
+
+def test_an_install_for_namespaces(helm):
+    """No cluster-wide right at all."""
+    rendered = helm("--set=watch.namespaces={a,b}")
+
+    assert {kind for kind, _ in rendered} == {"ServiceAccount", "Role", "RoleBinding", "Deployment"}
+    assert {("Role", "a"), ("RoleBinding", "a"), ("Role", "b"), ("RoleBinding", "b")} < rendered.keys()
+    command = rendered["Deployment", "system"]["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert Settings.parse(command[1:]).namespaces == ("a", "b")
+
+
+def test_the_command_line_is_the_operators(helm):
+    arguments = ["--set=defaults.runtimeImage=a:1", "--set=limits.workers=3", "--set=defaults.syncImage=b:1"]
+    deployment = helm(*arguments)["Deployment", "system"]
+
+    command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+
+    settings = Settings.parse(command[1:])
+    assert command[0] == "charonia-operator"
+    assert (settings.runtime_image, settings.workers, settings.copying_image) == ("a:1", 3, "b:1")
+    assert settings.resync_seconds == Settings().resync_seconds
+    assert settings.runtime_gpu_image == Settings().runtime_gpu_image
+
+
+def test_the_pod_is_of_the_restricted_profile(helm):
+    pod = helm()["Deployment", "system"]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault"
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_definition_survives_an_uninstall(helm):
+    """Helm leaves alone what lies in crds/; as a template it would take every InferenceService away with it."""
+    assert "CustomResourceDefinition" not in {kind for kind, _ in helm()}
+    assert "CustomResourceDefinition" in {kind for kind, _ in helm("--include-crds")}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["watch.namespace=a", "watch.namespaces={Not A Name}", "logLevel=LOUD", "limits.workers=0", "defaults.runAsUser=0"],
+)
+def test_values_that_are_refused(helm, value):
+    with pytest.raises(ValueError, match="don't meet the specifications"):
+        helm(f"--set={value}")
+
+
+def test_the_objects_are_accepted(helm, api_server):
+    groups = {
+        "ServiceAccount": "/api/v1/namespaces/default/serviceaccounts",
+        "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    }
+    values = [
+        "--set=priorityClassName=high",
+        "--set=podLabels.a=b",
+        "--set=podAnnotations.a=b",
+        "--set=imagePullSecrets[0].name=a",
+    ]
+    for (kind, _), body in helm(*values, "--namespace=default").items():
+        api_server.request("POST", f"{groups[kind]}?dryRun=All&fieldValidation=Strict", body)
