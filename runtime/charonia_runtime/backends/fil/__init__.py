@@ -1,0 +1,16 @@
+"""
+The `fil` backend: tree ensembles of XGBoost, LightGBM and treelite, run in this process by the treelite package.
+
+    backend     the life of one loaded version: load, instances
+    library     the package itself: import, files → models, errors
+    settings    parameters of a model → values
+    prediction  what treelite predicts → what clients get (pure)
+    checks      the model against the configuration, before anything is served
+    instance    one execution
+
+Everything runs on the processor, also for instances on GPUs. treelite is imported when the first model loads.
+"""
+
+from charonia_runtime.backends.fil.backend import Backend
+
+__all__ = ["Backend"]

@@ -1,0 +1,198 @@
+"""Tree models of every format, against the frameworks that made them."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+treelite = pytest.importorskip("treelite", reason="the package treelite is not installed")
+
+from charonia_runtime.backends import load_backend  # noqa: E402
+from charonia_runtime.core.backend import ModelFiles  # noqa: E402
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement  # noqa: E402
+from charonia_runtime.core.datatypes import DataType  # noqa: E402
+from charonia_runtime.core.errors import (  # noqa: E402
+    InternalError,
+    InvalidArgumentError,
+    UnavailableError,
+    UnsupportedError,
+)
+from tests.support.batches import a_batch  # noqa: E402
+from tests.support.configs import a_config, a_tensor  # noqa: E402
+from tests.support.loaded_models import execute  # noqa: E402
+
+FP32 = DataType.FP32
+FEATURES = 5
+GENERATOR = np.random.default_rng(0)
+ROWS = GENERATOR.random((200, FEATURES), np.float32)
+TARGETS = {"binary": (ROWS[:, 0] > 0.5).astype(int), "multi": (ROWS[:, 0] * 3).astype(int), "value": ROWS[:, 0] * 2}
+
+
+def config(*dims: int, classifier: bool = True, features: int = FEATURES, **parameters: str) -> ModelConfig:
+    return a_config(
+        "m",
+        backend="fil",
+        max_batch_size=1024,
+        inputs=(a_tensor("input__0", FP32, features),),
+        outputs=(a_tensor("output__0", FP32, *dims),),
+        parameters={"is_classifier": str(classifier).lower(), **parameters},
+    )
+
+
+def answers(directory: Path, given: ModelConfig, *parts: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    backend: Any = load_backend("fil")(ModelFiles("m", 1, directory, directory / "1"))
+    backend.load(backend.auto_complete(given))
+    instance = backend.create_instance(Placement("m_0", InstanceKind.CPU))
+    batch = execute(instance, a_batch(given, *[{"input__0": part} for part in parts]))
+    return [batch.arrays_of(index)["output__0"] for index in range(len(parts))]
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Path:
+    (tmp_path / "1").mkdir()
+    return tmp_path / "1"
+
+
+class TestXGBoost:
+    @pytest.fixture
+    def trained(self) -> Callable[[str], Any]:
+        xgboost = pytest.importorskip("xgboost", reason="the package xgboost is not installed")
+        objectives = {"binary": "binary:logistic", "multi": "multi:softprob", "value": "reg:squarederror"}
+
+        def train(kind: str) -> Any:
+            options = {"objective": objectives[kind], "max_depth": 3, "nthread": 1}
+            if kind == "multi":
+                options["num_class"] = 3
+            booster = xgboost.train(options, xgboost.DMatrix(ROWS, TARGETS[kind]), 4)
+            return booster, booster.predict(xgboost.DMatrix(ROWS))
+
+        return train
+
+    @pytest.mark.parametrize(
+        ("model_type", "filename"), [("xgboost_json", "xgboost.json"), ("xgboost_ubj", "xgboost.ubj")]
+    )
+    def test_formats(self, model_type: str, filename: str, trained: Any, version: Path) -> None:
+        booster, expected = trained("value")
+        booster.save_model(version / filename)
+        (answer,) = answers(version.parent, config(1, classifier=False, model_type=model_type), ROWS)
+        np.testing.assert_allclose(answer, expected, rtol=1e-6)
+
+    def test_newer_formats_under_the_name_of_the_older(self, trained: Any, version: Path) -> None:
+        booster, expected = trained("value")
+        booster.save_model(version / "xgboost.json")
+        (version / "xgboost.json").rename(version / "xgboost.model")
+        (answer,) = answers(version.parent, config(1, classifier=False), ROWS)
+        np.testing.assert_allclose(answer, expected, rtol=1e-6)
+
+    def test_classes(self, trained: Any, version: Path) -> None:
+        booster, expected = trained("binary")
+        booster.save_model(version / "xgboost.json")
+        first, second = answers(version.parent, config(1, model_type="xgboost_json"), ROWS[:3], ROWS[3:])
+        assert first.shape == (3,)
+        np.testing.assert_array_equal(np.concatenate([first, second]), expected > 0.5)
+
+    def test_probabilities_of_two_classes(self, trained: Any, version: Path) -> None:
+        booster, expected = trained("binary")
+        booster.save_model(version / "xgboost.json")
+        (answer,) = answers(version.parent, config(2, model_type="xgboost_json", predict_proba="true"), ROWS)
+        np.testing.assert_allclose(answer, np.stack([1 - expected, expected], axis=1), rtol=1e-5, atol=1e-6)
+
+    def test_probabilities_of_more(self, trained: Any, version: Path) -> None:
+        booster, expected = trained("multi")
+        booster.save_model(version / "xgboost.json")
+        (answer,) = answers(version.parent, config(3, model_type="xgboost_json", predict_proba="true"), ROWS)
+        np.testing.assert_allclose(answer, expected, rtol=1e-5, atol=1e-6)
+
+    def test_missing_values(self, trained: Any, version: Path) -> None:
+        xgboost = pytest.importorskip("xgboost")
+        booster, _ = trained("value")
+        booster.save_model(version / "xgboost.json")
+        missing = np.full((2, FEATURES), np.nan, np.float32)
+        (answer,) = answers(version.parent, config(1, classifier=False, model_type="xgboost_json"), missing)
+        np.testing.assert_allclose(answer, booster.predict(xgboost.DMatrix(missing)), rtol=1e-6)
+
+
+def test_lightgbm(version: Path) -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="the package lightgbm is not installed")
+    data = lightgbm.Dataset(ROWS.astype(np.float64), TARGETS["multi"])
+    booster = lightgbm.train({"objective": "multiclass", "num_class": 3, "verbose": -1, "num_threads": 1}, data, 4)
+    booster.save_model(version / "model.txt")
+    (answer,) = answers(version.parent, config(1, model_type="lightgbm"), ROWS)
+    np.testing.assert_array_equal(answer, booster.predict(ROWS.astype(np.float64)).argmax(axis=1))
+
+
+@pytest.fixture
+def forest(version: Path) -> RandomForestClassifier:
+    trained = RandomForestClassifier(5, max_depth=3, random_state=0).fit(ROWS, TARGETS["multi"])
+    treelite.sklearn.import_model(trained).serialize(version / "checkpoint.tl")
+    return trained
+
+
+def test_a_checkpoint_of_scikit_learn(forest: RandomForestClassifier, version: Path) -> None:
+    given = config(3, model_type="treelite_checkpoint", predict_proba="true")
+    (answer,) = answers(version.parent, given, ROWS)
+    np.testing.assert_allclose(answer, forest.predict_proba(ROWS), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        (
+            config(1, features=4, model_type="treelite_checkpoint"),
+            InvalidArgumentError,
+            "model 'm': input 'input__0' must have dims [ 5 ], the number of the model's features",
+        ),
+        (
+            config(2, model_type="treelite_checkpoint", predict_proba="true"),
+            InvalidArgumentError,
+            "model 'm': output 'output__0' must have dims [ 3 ], what the model gives for each row",
+        ),
+        (
+            a_config("m", inputs=(a_tensor("X", FP32, 5),), outputs=(a_tensor("output__0", FP32, 1),),
+                     parameters={"is_classifier": "true", "model_type": "treelite_checkpoint"}),
+            InvalidArgumentError,
+            "model 'm': the fil backend has one input, 'input__0' of data_type TYPE_FP32",
+        ),
+        (
+            a_config("m", max_batch_size=0, parameters={"is_classifier": "true", "model_type": "treelite_checkpoint"}),
+            InvalidArgumentError,
+            "model 'm': max_batch_size must be greater than 0 for the fil backend",
+        ),
+        (
+            a_config("m", outputs=(a_tensor("output__0", FP32, 1), a_tensor("treeshap_output", FP32, 6)),
+                     parameters={"is_classifier": "true", "model_type": "treelite_checkpoint"}),
+            UnsupportedError,
+            "model 'm': output 'treeshap_output' is not supported",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("forest")
+def test_configurations_that_do_not_fit(given: ModelConfig, error: type[Exception], text: str, version: Path) -> None:
+    with pytest.raises(error) as caught:
+        answers(version.parent, given)
+    assert str(caught.value) == text
+
+
+def test_a_missing_file(version: Path) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        answers(version.parent, config(1))
+    assert caught.value.message == f"unable to find '{version}/xgboost.model' for model instance 'm'"
+
+
+@pytest.mark.parametrize("model_type", ["xgboost_json", "lightgbm", "treelite_checkpoint"])
+def test_a_file_that_is_something_else(model_type: str, version: Path) -> None:
+    (version / "model").write_bytes(b"no trees")
+    given = replace(config(1, model_type=model_type), default_model_filename="model")
+    with pytest.raises(InternalError, match=r"^failed to load model 'm': "):
+        answers(version.parent, given)
+
+
+def test_a_missing_library(version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "treelite", None)
+    with pytest.raises(UnavailableError, match=r'pip install "charonia\[fil\]"'):
+        answers(version.parent, config(1))
