@@ -12,7 +12,7 @@ from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.flags import Flags, Group, UsageError
 from charonia_runtime.storage.access import FIELDS, Access, CredentialsFolder
 from charonia_runtime.storage.download import DownloadOptions
-from charonia_runtime.storage.failures import StoppedError, StorageError
+from charonia_runtime.storage.failures import LocationError, StoppedError, StorageError
 from charonia_runtime.storage.generations import Generations
 from charonia_runtime.storage.location import parse_location
 from charonia_runtime.storage.mirror import Mirror, MirrorOptions, Outcome
@@ -154,7 +154,7 @@ def sync(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("charonia_runtime").setLevel(logging.INFO)
     uri, target = parsed.positions
-    return _Synchronisation(uri, Path(target), parsed.get(SyncOptions)).run()
+    return _Synchronisation(uri, Path(target).absolute(), parsed.get(SyncOptions)).run()
 
 
 def _refuse(message: str) -> int:
@@ -196,6 +196,8 @@ class _Synchronisation:
         options = self._options
         location, access = parse_location(self._uri), options.access
         store = open_store(location, access)
+        if not self._target.name:
+            raise LocationError(f"{self._target} cannot be made to show a repository: name a directory in it")
         place = Path(options.store) if options.store else self._target.with_name(f".{self._target.name}.store")
         retries = Retries(stopping=self._stopping, folder=access.folder)
         source = f"{options.endpoint}|{location.endpoint}|{location.uri}"

@@ -218,13 +218,20 @@ def _range(text: str, size: int) -> tuple[int, int]:
     return int(first or 0), min(int(last) + 1 if last else size, size)
 
 
+def of_object(end: str) -> Callable[[Request], bool]:
+    """Fits requests for the object whose key ends like that."""
+    return lambda request: bool(request.key) and request.key.endswith(end)
+
+
 def once(
-    server: BucketServer, answer: Answer, when: Callable[[Request], bool] = lambda request: bool(request.key)
+    server: BucketServer, action: Answer | Callable[[Request], Answer | None], when: Callable[[Request], bool]
 ) -> None:
-    """The next request that fits gets `answer`."""
-    left = [answer]
+    """The first request that fits gets `action`, or what it returns; later ones the truth."""
+    lock = threading.Lock()
 
     def fault(request: Request) -> Answer | None:
-        return left.pop() if left and when(request) else None
+        if not when(request) or not lock.acquire(blocking=False):
+            return None
+        return action if isinstance(action, Answer) else action(request)
 
     server.faults.append(fault)

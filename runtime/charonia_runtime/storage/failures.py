@@ -20,6 +20,7 @@ Why a copy of a repository failed. Each class carries the cause that status file
 """
 
 import errno
+from collections.abc import Callable
 from typing import ClassVar
 
 from charonia_runtime.core.errors import ErrorCode, InferenceError
@@ -122,3 +123,16 @@ def disk_failure(error: OSError) -> StorageError:
     if error.errno == errno.EROFS:
         return DiskError(f"the volume is read-only{where}")
     return DiskError(f"cannot write{where}: {error.strerror or error}")
+
+
+def nothing_at(bucket: str, prefix: str, has: Callable[[str], bool]) -> EmptyError:
+    """Why a bucket shows nothing below a prefix, with the nearest place that `has` something."""
+    parts = prefix.split("/")[:-1]
+    above = ["".join(f"{part}/" for part in parts[:count]) for count in range(len(parts) - 1, -1, -1)]
+    nearest = next((each for each in above if has(each)), None)
+    if nearest is None:
+        return EmptyError(f"the bucket '{bucket}' is empty")
+    where = f"'{nearest}'" if nearest else "the bucket's root"
+    return EmptyError(
+        f"there is no object under '{prefix}' in the bucket '{bucket}'; the nearest place with any is {where}"
+    )

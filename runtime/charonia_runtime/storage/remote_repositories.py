@@ -53,6 +53,6 @@ class RemoteRepositories:
         target = self._folder / "repositories" / str(index)
         generations = Generations(self._folder / "copies" / str(index), target)
         store = open_store(location, Access())
-        options = MirrorOptions(source=f"{location.endpoint}|{location.uri}", history_limit=1)
+        options = MirrorOptions(source=f"{location.endpoint}|{location.uri}")
         self._mirrors.append(Mirror(store, generations, options, self._retries, Progress()))
         return str(target)

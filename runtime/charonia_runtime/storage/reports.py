@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_MESSAGE = 3000
 """Characters; a termination message may have 4,096 bytes."""
+_WORTH_A_LINE = ("Downloading", "Waiting")
 _MOVING_SECONDS = 0.5
 _LINE_SECONDS = 10.0
 
@@ -136,7 +137,7 @@ class Reporter:
             if self._moving:
                 self._shown = text
                 print(f"\r\033[K{text}", end="", file=self._stream, flush=True)
-            elif waited >= _LINE_SECONDS and text != self._shown:
+            elif waited >= _LINE_SECONDS and text != self._shown and text.startswith(_WORTH_A_LINE):
                 waited = 0.0
                 self._shown = text
                 print(text, file=self._stream, flush=True)

@@ -47,7 +47,7 @@ def build_tree(objects: Iterable[StoredObject], selection: Selection) -> Tree:
         else:
             files[name] = item
     if not files and not marked:
-        raise EmptyError("there is no object")
+        raise EmptyError("there is no object that the include and exclude patterns let through")
     directories = _parents((*files, *(f"{name}/" for name in marked)))
     for name in directories & files.keys():
         if files[name].size:

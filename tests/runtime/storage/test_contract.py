@@ -97,7 +97,12 @@ def test_nothing_at_that_place(place):
         with pytest.raises(MissingError, match="does not exist"):
             listed(place)
     else:
-        with pytest.raises(EmptyError):
+        with pytest.raises(
+            EmptyError, match=r"no object under 'team/repo/' in the bucket 'models'.* with any is 'team/'$"
+        ):
+            listed(place)
+        place.server.objects.clear()
+        with pytest.raises(EmptyError, match="the bucket 'models' is empty"):
             listed(place)
 
 

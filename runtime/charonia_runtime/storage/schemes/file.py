@@ -8,6 +8,7 @@ from charonia_runtime.storage.access import Access
 from charonia_runtime.storage.failures import (
     ChangedError,
     DeniedError,
+    EmptyError,
     LayoutError,
     MissingError,
     StorageError,
@@ -31,7 +32,12 @@ class Store:
             kind = "is no directory" if os.path.exists(self._folder) else "does not exist"  # noqa: PTH110
             raise MissingError(f"{self._folder} {kind}")
         try:
-            yield from self._list("", frozenset())
+            found = False
+            for item in self._list("", frozenset()):
+                found = True
+                yield item
+            if not found:
+                raise EmptyError(f"{self._folder} is empty")
         except OSError as error:
             raise self._failure(error) from error
 

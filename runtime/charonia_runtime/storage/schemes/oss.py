@@ -23,6 +23,7 @@ from charonia_runtime.storage.failures import (
     MissingError,
     StorageError,
     UnreachableError,
+    nothing_at,
 )
 from charonia_runtime.storage.location import Location
 from charonia_runtime.storage.objects import Body, Checksum, StoredObject
@@ -67,13 +68,17 @@ class Store:
 
     def list_objects(self) -> Iterator[StoredObject]:
         token = ""
+        found = False
         while True:
             page = self._call("list_objects_v2", prefix=self._prefix, continuation_token=token, max_keys=_PAGE)
             for entry in page.object_list:
+                found = True
                 yield StoredObject(entry.key[len(self._prefix) :], entry.size, entry.etag.strip('"'))
             if not page.is_truncated:
-                return
+                break
             token = page.next_continuation_token
+        if not found:
+            raise nothing_at(self._name, self._prefix, self._has)
 
     def open_object(self, item: StoredObject, start: int, stop: int) -> Body:
         byte_range = None if (start, stop) == (0, item.size) else (start, stop - 1)
@@ -90,6 +95,9 @@ class Store:
 
     def close(self) -> None:
         self._session.session.close()
+
+    def _has(self, prefix: str) -> bool:
+        return bool(self._call("list_objects_v2", prefix=prefix, max_keys=1).object_list)
 
     def _connect(self) -> Any:
         access = self._access

@@ -25,6 +25,7 @@ from charonia_runtime.storage.failures import (
     MissingError,
     StorageError,
     UnreachableError,
+    nothing_at,
 )
 from charonia_runtime.storage.location import Location
 from charonia_runtime.storage.objects import Body, Checksum, StoredObject
@@ -59,14 +60,18 @@ class Store:
 
     def list_objects(self) -> Iterator[StoredObject]:
         token: dict[str, str] = {}
+        found = False
         while True:
             page = self._call("list_objects_v2", Prefix=self._prefix, **token)
             for entry in page.get("Contents", ()):
+                found = True
                 key = entry["Key"][len(self._prefix) :]
                 yield StoredObject(key, entry["Size"], entry["ETag"].strip('"'))
             if not page.get("IsTruncated"):
-                return
+                break
             token = {"ContinuationToken": page["NextContinuationToken"]}
+        if not found:
+            raise nothing_at(self._bucket, self._prefix, self._has)
 
     def open_object(self, item: StoredObject, start: int, stop: int) -> Body:
         key = self._prefix + item.key
@@ -77,6 +82,9 @@ class Store:
 
     def close(self) -> None:
         self._client.close()
+
+    def _has(self, prefix: str) -> bool:
+        return bool(self._call("list_objects_v2", Prefix=prefix, MaxKeys=1).get("Contents"))
 
     def _connect(self, endpoint: str) -> Any:
         access, named = self._access, self._named
