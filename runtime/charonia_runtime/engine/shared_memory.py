@@ -7,9 +7,10 @@ keep the views until they are answered; nothing has to be pinned or released.
 
 Clients own the objects and may write to them or truncate them at any time. The size is looked up again whenever a
 piece is resolved, so a truncated object is an error of that request. A client that truncates between that moment and
-the end of its request can still stop the process with SIGBUS, as it can in Triton: only a copy of every tensor would
-prevent it. Where clients are not trusted, start with `--allow-client-shm=false` or keep them off the server's
-/dev/shm.
+the end of its request can still stop the process with SIGBUS, as it can in Triton. System calls instead of the mapping
+would fail with an error, but cost more: `pwrite` of an output of 600 KB takes 44 us where the copy takes 16, and every
+input would have to be read into memory of ours before its model runs. Where clients are not trusted, start with
+`--allow-client-shm=false` or keep them off the server's /dev/shm.
 """
 
 import mmap
