@@ -55,7 +55,7 @@ class FakeLoopInstance:
         self.running: list[tuple[Batch, Callable[[], None]]] = []
         self.closed = False
 
-    def begin(self, batch: Batch, done: Callable[[], None]) -> None:
+    def begin(self, batch: Batch, done: Callable[[], None], *, more: bool = False) -> None:
         assert not self.closed
         self.running.append((batch, done))
         self.backend.execute(batch)

@@ -3,9 +3,11 @@
 import os
 from itertools import count
 
+from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Arena
 from charonia_runtime.ipc.frames import Frame, FrameReader
-from charonia_runtime.ipc.packing import LayoutCodec, Packer, Unpacker
+from charonia_runtime.ipc.messages import MessageReader
+from charonia_runtime.ipc.packing import LayoutCodec, LayoutReader, Packer
 from charonia_runtime.ipc.segments import SegmentTable, create_segment_file
 
 
@@ -27,15 +29,26 @@ class ChannelEnds:
             retract=self.theirs.remove,
         )
         self._sent, self._received = LayoutCodec(), LayoutCodec()
+        self.messages = MessageReader(self._received)
 
     def packer(self) -> Packer:
         return Packer(self.arena, self._sent)
 
-    def pass_on(self, packer: Packer, kind: int = 1, entry: int = 0) -> Unpacker:
-        """What the receiver reads of a frame."""
+    def pass_on(self, packer: Packer, kind: int = 1, entry: int = 0) -> Frame:
+        """The frame as the receiver gets it."""
         packer.copy()
         packer.lend()
-        return Unpacker(read_frame(packer.frame(kind, entry=entry)), self._received, self.theirs.borrow)
+        return read_frame(packer.frame(kind, entry=entry))
+
+    def reader(self, frame: Frame) -> LayoutReader:
+        """What the receiver reads the records of a frame with."""
+        return LayoutReader(bytes(frame.body[: frame.data_offset]), self._received)
+
+    def tensors(self, packer: Packer, count: int) -> list[Tensor]:
+        """What the receiver finds in a frame of `count` tensors."""
+        frame = self.pass_on(packer)
+        reader = self.reader(frame)
+        return [reader.tensor().read(frame.body, self.theirs.borrow) for _ in range(count)]
 
 
 def read_frame(raw: bytes) -> Frame:

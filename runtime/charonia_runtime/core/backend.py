@@ -79,11 +79,12 @@ class Instance(Protocol):
 class LoopInstance(Protocol):
     """One copy of a model that runs elsewhere, in another process say; driven from the event loop without a thread."""
 
-    def begin(self, batch: Batch, done: Callable[[], None]) -> None:
+    def begin(self, batch: Batch, done: Callable[[], None], *, more: bool = False) -> None:
         """
-        Start a batch, without blocking. Call `done` on the event loop once the instance can take the next batch.
+        Start a batch, without blocking. Call `done` on the event loop once its execution is over.
 
-        The batch's requests are answered before that, or later where the model is decoupled.
+        The batch's requests are answered before that, or later where the model is decoupled. With `more`, another batch
+        follows at once, to be executed after this one: what starts them may wait for the last, which has no `more`.
         """
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, cast
 
@@ -165,7 +166,11 @@ class InstanceThread:
 
 
 class LoopRunner:
-    """Drives an instance that runs elsewhere, without a thread. Decoupled models may answer after they are free."""
+    """
+    Drives an instance that runs elsewhere, without a thread. Decoupled models may answer after they are free.
+
+    The batches of a hand-over are begun together, so that whoever runs them is woken once for all of them.
+    """
 
     def __init__(self, instance: LoopInstance, post: Post, executions: Executions) -> None:
         self.placement = post.placement
@@ -179,64 +184,95 @@ class LoopRunner:
         self._finisher = post.finisher
         self._executions = executions
         self._loop = asyncio.get_running_loop()
+        self._model_pace = Pace()
+        """How long the model takes, without the way there and back."""
         self._batches: dict[int, Batch] = {}
         self._begun = 0
-        self._running = 0
-        self._free = asyncio.Event()
-        self._free.set()
+        self._running: set[int] = set()
+        self._done: list[int] = []
+        self._last_end_ns = 0
+        self._idle: asyncio.Future[None] | None = None
 
     @property
     def at_once(self) -> int:
-        """There is no hop to a thread that batches could share."""
-        return 1
+        """One where answers may come after the execution: its length says nothing then."""
+        return 1 if self._config.decoupled else self._model_pace.at_once
 
     def begin(self, batches: list[list[InferenceRequest]]) -> None:
-        (requests,) = batches
-        self._free.clear()
-        # The batch's callbacks know its number, not itself: a cycle would keep its tensors until the next collection.
-        number = self._running = self._begun = self._begun + 1
-        batch = Batch(self._config, self._version, requests, lambda answers: self._report(number, answers))
-        self._batches[number] = batch
-
-        # Not at once: an instance that is done before `begin` returns would have us call ourselves without end.
-        def done() -> None:
-            self._loop.call_soon(self._finish, number)
-
-        try:
-            self._instance.begin(batch, done)
-        except Exception as error:  # noqa: BLE001 - a backend's fault is its requests' answer
-            fail_with(batch, error, self.placement)
-            done()
+        first = self._begun + 1
+        self._begun += len(batches)
+        self._running.update(range(first, first + len(batches)))
+        for number, requests in enumerate(batches, first):
+            self._begin(number, requests, more=number < self._begun)
 
     def execute(self, requests: list[InferenceRequest]) -> Execution:  # noqa: ARG002 - never at hand
         raise InternalError("this instance does not run on the event loop's thread")
 
     async def close(self) -> None:
-        await self._free.wait()
+        if self._running or self._done:
+            self._idle = self._loop.create_future()
+            await self._idle
         await self._instance.close()
         for number, batch in list(self._batches.items()):
             complete(batch)
             self._report(number, batch.take_answers())
 
-    def _finish(self, number: int) -> None:
-        if number != self._running:
-            return
-        self._running = 0
+    def _begin(self, number: int, requests: list[InferenceRequest], *, more: bool) -> None:
+        # The batch's callbacks know its number, not itself: a cycle would keep its tensors until the next collection.
+        batch = Batch(self._config, self._version, requests, partial(self._report, number))
+        self._batches[number] = batch
+        done = partial(self._note_done, number)
+        try:
+            self._instance.begin(batch, done, more=more)
+        except Exception as error:  # noqa: BLE001 - a backend's fault is its requests' answer
+            fail_with(batch, error, self.placement)
+            done()
+
+    def _note_done(self, number: int) -> None:
+        """
+        Report the execution, with those that end in the same turn of the loop, once this turn is over.
+
+        Not at once: an instance that is done before `begin` returns would have us call ourselves without end.
+        """
+        if number in self._running:
+            self._running.remove(number)
+            self._done.append(number)
+            if len(self._done) == 1:
+                self._loop.call_soon(self._report_done)
+
+    def _report_done(self) -> None:
+        done, self._done = self._done, []
+        executions = [self._finish(number) for number in done]
+        free = not self._running
+        if free and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+        self._executions.finished(self, executions, free=free)
+
+    def _finish(self, number: int) -> Execution:
         batch = self._batches[number]
         if not self._config.decoupled:
             complete(batch)
         batch.mark_end()
+        self._note_times(batch)
         answers = batch.take_answers()
         self._finisher.finish(answers)
         if batch.complete:
             del self._batches[number]
-        self._free.set()
-        self._executions.finished(self, [(batch, answers)], free=True)
+        return batch, answers
+
+    def _note_times(self, batch: Batch) -> None:
+        """A batch that came with others has waited for those before it."""
+        if batch.inputs_ready_ns and batch.outputs_ready_ns:
+            batch.start_ns = max(batch.start_ns, min(self._last_end_ns, batch.inputs_ready_ns))
+            self._last_end_ns = batch.outputs_ready_ns
+            self._model_pace.note(batch.outputs_ready_ns - batch.inputs_ready_ns)
+        else:
+            self._model_pace.note(batch.end_ns - batch.start_ns)
 
     def _report(self, number: int, answers: Answers) -> None:
         batch = self._batches[number]
         self._finisher.finish(answers)
-        if batch.complete and number != self._running:
+        if batch.complete and number not in self._running and number not in self._done:
             del self._batches[number]
         self._executions.answered(batch, answers)
 

@@ -143,6 +143,7 @@ class LoopChannel:
         self._received = received
         self._closed = closed
         self._waiting: deque[tuple[memoryview, int]] = deque()
+        self._held: list[bytes] | None = None
         self._open = True
         self._socket.setblocking(False)
         loop.add_reader(self._socket, self._readable)
@@ -150,6 +151,9 @@ class LoopChannel:
 
     def send(self, frame: bytes) -> bool:
         """Send a frame. False when the peer is known to be gone: it will never see any of it."""
+        if self._held is not None:
+            self._held.append(frame)
+            return True
         if self._waiting:
             self._waiting.append((memoryview(frame), -1))
             return True
@@ -165,8 +169,20 @@ class LoopChannel:
             self._wait(memoryview(frame)[sent:], -1)
         return True
 
+    def hold(self) -> None:
+        """Keep what is sent from now on until `release`: the peer is woken once for all of it."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        """Send what was held."""
+        held, self._held = self._held, None
+        if held:
+            self.send(held[0] if len(held) == 1 else b"".join(held))
+
     def send_segment(self, number: int, descriptor: int, size: int) -> None:
         """Announce a segment. The descriptor stays the caller's."""
+        self._flush()
         if self._open:
             self._wait(memoryview(_segment_frame(number, size)), os.dup(descriptor))
             self._writable()
@@ -186,9 +202,15 @@ class LoopChannel:
             if descriptor >= 0:
                 os.close(descriptor)
         self._waiting.clear()
+        self._held = None
         self._received, self._closed = _ignore_frame, _ignore_end  # whom they led to need not wait for a collection
         self._receiver.close()
         self._socket.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            self.release()
+            self.hold()
 
     def _readable(self) -> None:
         try:

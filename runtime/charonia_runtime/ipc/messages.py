@@ -5,17 +5,23 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from charonia_runtime.core.errors import ErrorCode
 from charonia_runtime.core.request import ParameterValue
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.ipc.packing import Packer, Unpacker
+from charonia_runtime.ipc.frames import Frame
+from charonia_runtime.ipc.packing import LayoutCodec, LayoutMemory, LayoutReader, Packer, TensorPlace, View
 
-_REQUEST = struct.Struct("<HHHHIQQ")
-"""Inputs, flags, length of the id, of the output names, of the rest; timeout in µs, correlation id."""
+_REQUEST = struct.Struct("<HHHHIB")
+"""Inputs, flags, length of the id, of the output names, of the rest; whether the numbers of `_NUMBERS` follow."""
+_NUMBERS = struct.Struct("<QQ")
+"""Timeout in µs, correlation id; among the data."""
 _RESPONSE = struct.Struct("<BBHII")
 """Status, error code, outputs, length of the message, of the parameters."""
+TIMES = struct.Struct("<QQ")
+"""Monotonic clock when the model began and when it returned, in ns: the last bytes of an answer."""
+_PLAIN_RESPONSES = tuple(_RESPONSE.pack(0, 0, outputs, 0, 0) for outputs in range(64))
 _CODES = tuple(ErrorCode)
 _CODE_NUMBERS = {code.value: number for number, code in enumerate(_CODES)}
 _SEPARATOR = "\0"
@@ -54,36 +60,62 @@ def pack_request(
     if isinstance(correlation_id, str):
         rest = {**rest, "correlation_id": correlation_id}
         correlation_id = 0
-    raw_id = request.id.encode()
+    raw_id = request.id.encode() if request.id else b""
     names = _SEPARATOR.join(request.output_names).encode()
     if len(raw_id) > 0xFFFF or len(names) > 0xFFFF:
         rest = {**rest, "id": request.id, "output_names": request.output_names}
         raw_id = names = b""
     raw_rest = json.dumps(rest).encode() if rest else b""
-    packer.add(
-        _REQUEST.pack(
-            len(request.inputs), request.flags, len(raw_id), len(names), len(raw_rest), request.timeout_us,
-            correlation_id & 0xFFFFFFFFFFFFFFFF,
-        ),
-        raw_id, names, raw_rest,
-    )  # fmt: skip
-    for tensor in request.inputs:
-        change = backend_shapes.get(tensor.name) if backend_shapes else None
-        packer.add_tensor(tensor, change(tensor.shape) if change else None)
+    numbers = request.timeout_us or correlation_id
+    inputs = request.inputs
+    head = _REQUEST.pack(len(inputs), request.flags, len(raw_id), len(names), len(raw_rest), 1 if numbers else 0)
+    packer.add(head, names)
+    if raw_id:
+        packer.add_data(raw_id)
+    if raw_rest:
+        packer.add_data(raw_rest)
+    if numbers:
+        packer.add_data(_NUMBERS.pack(request.timeout_us, correlation_id & 0xFFFFFFFFFFFFFFFF))
+    if backend_shapes:
+        for tensor in inputs:
+            change = backend_shapes.get(tensor.name)
+            packer.add_tensor(tensor, change(tensor.shape) if change else None)
+    else:
+        for tensor in inputs:
+            packer.add_tensor(tensor)
 
 
-def unpack_request(unpacker: Unpacker) -> RequestRecord:
-    inputs, flags, id_length, names_length, rest_length, timeout_us, number = unpacker.unpack(_REQUEST)
-    request_id = unpacker.take(id_length).decode() if id_length else ""
-    output_names = tuple(unpacker.take(names_length).decode().split(_SEPARATOR)) if names_length else ()
-    rest: dict[str, Any] = json.loads(unpacker.take(rest_length)) if rest_length else {}
-    correlation_id: int | str = number
-    if rest:
-        correlation_id = rest.get("correlation_id", number)
-        request_id = rest.get("id", request_id)
-        output_names = tuple(rest.get("output_names", output_names))
-    tensors = [unpacker.tensor() for _ in range(inputs)]
-    return RequestRecord(request_id, tensors, output_names, flags, timeout_us, correlation_id, rest)
+class RequestLayout(NamedTuple):
+    """What requests of one kind have in common, and where in the frame's body the rest of each lies."""
+
+    inputs: tuple[TensorPlace, ...]
+    output_names: tuple[str, ...]
+    flags: int
+    id: slice | None
+    rest: slice | None
+    numbers: slice | None
+
+    def read(self, body: memoryview) -> RequestRecord:
+        """All of a request but its inputs."""
+        request_id, output_names = bytes(body[self.id]).decode() if self.id else "", self.output_names
+        timeout_us, number = _NUMBERS.unpack(body[self.numbers]) if self.numbers else (0, 0)
+        rest: dict[str, Any] = json.loads(bytes(body[self.rest])) if self.rest else {}
+        correlation_id: int | str = number
+        if rest:
+            correlation_id = rest.get("correlation_id", number)
+            request_id = rest.get("id", request_id)
+            output_names = tuple(rest.get("output_names", output_names))
+        return RequestRecord(request_id, [], output_names, self.flags, timeout_us, correlation_id, rest)
+
+
+def _parse_request(reader: LayoutReader) -> RequestLayout:
+    inputs, flags, id_length, names_length, rest_length, numbers = reader.unpack(_REQUEST)
+    names = tuple(reader.take(names_length).decode().split(_SEPARATOR)) if names_length else ()
+    id_place = reader.data(id_length) if id_length else None
+    rest_place = reader.data(rest_length) if rest_length else None
+    numbers_place = reader.data(_NUMBERS.size) if numbers else None
+    places = tuple([reader.tensor() for _ in range(inputs)])
+    return RequestLayout(places, names, flags, id_place, rest_place, numbers_place)
 
 
 class Status(IntEnum):
@@ -107,21 +139,73 @@ class ResponseRecord:
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
 
 
+def pack_outputs(packer: Packer, count: int) -> None:
+    """Add a response to a frame that has nothing but outputs; `count` tensors are to follow."""
+    packer.add(_PLAIN_RESPONSES[count] if count < len(_PLAIN_RESPONSES) else _RESPONSE.pack(0, 0, count, 0, 0))
+
+
 def pack_response(packer: Packer, response: ResponseRecord) -> None:
     """Add a response to a frame."""
     raw_message = response.message.encode("utf-8", "surrogateescape") if response.message else b""
     raw_parameters = json.dumps(response.parameters).encode() if response.parameters else b""
     code = _CODE_NUMBERS[response.code.value]
     outputs = response.outputs
-    lengths = len(outputs), len(raw_message), len(raw_parameters)
-    packer.add(_RESPONSE.pack(response.status, code, *lengths), raw_message, raw_parameters)
+    packer.add(_RESPONSE.pack(response.status, code, len(outputs), len(raw_message), len(raw_parameters)))
+    if raw_message:
+        packer.add_data(raw_message)
+    if raw_parameters:
+        packer.add_data(raw_parameters)
     for tensor in outputs:
         packer.add_tensor(tensor)
 
 
-def unpack_response(unpacker: Unpacker) -> ResponseRecord:
-    status, code, outputs, message_length, parameters_length = unpacker.unpack(_RESPONSE)
-    message = unpacker.take(message_length).decode("utf-8", "replace") if message_length else ""
-    parameters = json.loads(unpacker.take(parameters_length)) if parameters_length else {}
-    tensors = [unpacker.tensor() for _ in range(outputs)] if outputs else []
-    return ResponseRecord(status, tensors, message, _CODES[code], parameters)
+class ResponseLayout(NamedTuple):
+    """What responses of one kind have in common, and where in the frame's body the rest of each lies."""
+
+    outputs: tuple[TensorPlace, ...]
+    status: int
+    code: ErrorCode
+    message: slice | None
+    parameters: slice | None
+
+    def read(self, body: memoryview, view: View) -> ResponseRecord:
+        message = bytes(body[self.message]).decode("utf-8", "replace") if self.message else ""
+        parameters = json.loads(bytes(body[self.parameters])) if self.parameters else {}
+        outputs = [place.read(body, view) for place in self.outputs]
+        return ResponseRecord(self.status, outputs, message, self.code, parameters)
+
+
+def _parse_response(reader: LayoutReader) -> ResponseLayout:
+    status, code, outputs, message_length, parameters_length = reader.unpack(_RESPONSE)
+    message = reader.data(message_length) if message_length else None
+    parameters = reader.data(parameters_length) if parameters_length else None
+    places = tuple([reader.tensor() for _ in range(outputs)])
+    return ResponseLayout(places, status, _CODES[code], message, parameters)
+
+
+class MessageReader:
+    """Reads the requests and responses in the frames of one channel."""
+
+    __slots__ = ("_requests", "_responses")
+
+    def __init__(self, layouts: LayoutCodec) -> None:
+        self._requests = LayoutMemory(layouts, _parse_request)
+        self._responses = LayoutMemory(layouts, _parse_response)
+
+    def request_layouts(self, frame: Frame, count: int) -> list[RequestLayout]:
+        return self._requests.find(frame, count)
+
+    def response_layouts(self, frame: Frame, count: int) -> list[ResponseLayout]:
+        return self._responses.find(frame, count)
+
+    def request(self, frame: Frame, view: View) -> RequestRecord:
+        """The only request in a frame."""
+        (layout,) = self._requests.find(frame, 1)
+        record = layout.read(frame.body)
+        record.inputs = [place.read(frame.body, view) for place in layout.inputs]
+        return record
+
+    def response(self, frame: Frame, view: View) -> ResponseRecord:
+        """The only response in a frame."""
+        (layout,) = self._responses.find(frame, 1)
+        return layout.read(frame.body, view)

@@ -1,8 +1,13 @@
-"""Tensors in frames: small ones behind the records, large ones as blocks of the arena."""
+"""
+Tensors in frames: small ones behind the records, large ones as blocks of the arena.
+
+Records say only what frames of the same kind of requests have in common. What differs among them lies in the data, so
+that the receiver need not read the same records twice.
+"""
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,14 +17,21 @@ from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Arena, Block
 from charonia_runtime.ipc.frames import ALIGNMENT, HEADER, MAX_BODY_BYTES, Frame
 
+Parsed = TypeVar("Parsed")
+
 INLINE_BYTES = 1 << 14
 """Tensors up to this size travel inside the frame: two copies through the socket cost less than a block."""
 _INLINE_BYTES_PER_FRAME = 1 << 16
-_PLACE = struct.Struct("<HHQQ")
-"""Length of the descriptor, segment (0: in this frame), offset, size in bytes. The descriptor follows."""
+_TENSOR = struct.Struct("<HBQ")
+"""Length of the descriptor, whether the bytes lie in this frame, their number. The descriptor follows."""
+_IN_BLOCK, _IN_FRAME = 0, 1
+_BLOCK = struct.Struct("<QQ")
+"""Segment and offset: the data of a tensor in shared memory."""
 _DESCRIPTOR = struct.Struct("<BBH")
 """Data type, number of dimensions, length of the name. The name and the dimensions follow."""
 _REMEMBERED = 4096
+_MOST_RECORD_BYTES = 1 << 13
+"""Records longer than this are not remembered."""
 _TYPES = tuple(DataType)
 _TYPE_NUMBERS = {datatype.wire_name: number for number, datatype in enumerate(_TYPES)}
 _PADDING = tuple(bytes(size) for size in range(ALIGNMENT))
@@ -95,28 +107,41 @@ class Packer:
         self._data: list[bytes | memoryview] = []
         self._data_size = 0
         self.blocks: list[Block] = []
-        self.copies: list[tuple[Block, memoryview]] = []
+        self.copies: list[tuple[Block, bytes | memoryview]] = []
 
     def add(self, *records: bytes) -> None:
         self._records += records
 
+    def add_data(self, data: bytes | memoryview) -> None:
+        """Add bytes that differ from frame to frame."""
+        self._add_data(data, len(data))
+
     def add_tensor(self, tensor: Tensor, shape: tuple[int, ...] | None = None) -> None:
         """Add a tensor, as if it had `shape` where one is given. Raises InternalError when memory is short."""
         data = tensor.buffer
-        size = data.nbytes
-        descriptor = self._layouts.encode(tensor.name, tensor.datatype, tensor.shape if shape is None else shape)
+        self.add_bytes(tensor.name, tensor.datatype, tensor.shape if shape is None else shape, data, data.nbytes)
+
+    def takes_inline(self, size: int) -> bool:
+        """Whether a tensor of `size` bytes may travel inside the frame."""
+        return size <= INLINE_BYTES and self._data_size + size <= _INLINE_BYTES_PER_FRAME
+
+    def add_bytes(
+        self, name: str, datatype: DataType, shape: tuple[int, ...], data: bytes | memoryview, size: int
+    ) -> None:
+        """`add_tensor` for one in parts: its wire encoding are the `size` bytes of `data`."""
+        descriptor = self._layouts.encode(name, datatype, shape)
         if size <= INLINE_BYTES and self._data_size + size <= _INLINE_BYTES_PER_FRAME:
-            self._records += (_PLACE.pack(len(descriptor), 0, self._data_size, size), descriptor)
+            self._records += (_TENSOR.pack(len(descriptor), _IN_FRAME, size), descriptor)
             self._add_data(data, size)
             return
-        place = self._find_known(data) if self._known else None
-        if place is not None:
-            self._records += (_PLACE.pack(len(descriptor), *place, size), descriptor)
-            return
-        block = self._arena.allocate(size)
-        self.blocks.append(block)
-        self.copies.append((block, data))
-        self._records += (_PLACE.pack(len(descriptor), block.segment.number, block.offset, size), descriptor)
+        place = self._find_known(data, size) if self._known else None
+        if place is None:
+            block = self._arena.allocate(size)
+            self.blocks.append(block)
+            self.copies.append((block, data))
+            place = block.segment.number, block.offset
+        self._records += (_TENSOR.pack(len(descriptor), _IN_BLOCK, size), descriptor)
+        self._add_data(_BLOCK.pack(*place), _BLOCK.size)
 
     def copy(self) -> None:
         """Fill the blocks. May run in another thread; numpy lets others run meanwhile."""
@@ -162,14 +187,14 @@ class Packer:
             raise InternalError(f"a message of {size} bytes is too long")
         return b"".join((HEADER.pack(size, kind, flags, entry, number, data_offset), records, padding, *self._data))
 
-    def _find_known(self, data: memoryview) -> tuple[int, int] | None:
+    def _find_known(self, data: bytes | memoryview, size: int) -> tuple[int, int] | None:
         start = np.frombuffer(data, np.uint8).ctypes.data
         for known in self._known:
-            if known.address <= start and start + data.nbytes <= known.address + known.size:
+            if known.address <= start and start + size <= known.address + known.size:
                 return known.segment, known.offset + start - known.address
         return None
 
-    def _add_data(self, data: memoryview, size: int) -> None:
+    def _add_data(self, data: bytes | memoryview, size: int) -> None:
         self._data.append(data)
         padding = -size % ALIGNMENT
         if padding:
@@ -181,34 +206,87 @@ View = Callable[[int, int, int], memoryview]
 """Bytes of a segment by its number, an offset and a size: `SegmentTable.view` or `SegmentTable.borrow`."""
 
 
-class Unpacker:
-    """Reads the body of one frame from front to back; `view` takes blocks of shared memory."""
+class TensorPlace(NamedTuple):
+    """A tensor in frames of one layout: `size` bytes at `begin` of the body, or of the block named there."""
 
-    __slots__ = ("_at", "_body", "_data_offset", "_layouts", "_view")
+    name: str
+    datatype: DataType
+    shape: tuple[int, ...]
+    begin: int
+    size: int
+    in_frame: int
 
-    def __init__(self, frame: Frame, layouts: LayoutCodec, view: View) -> None:
-        self._body = frame.body
-        self._data_offset = frame.data_offset
+    def data(self, body: memoryview, view: View) -> memoryview:
+        """The tensor's bytes in a frame with this layout."""
+        begin = self.begin
+        if self.in_frame:
+            return body[begin : begin + self.size]
+        segment, offset = _BLOCK.unpack_from(body, begin)
+        return view(segment, offset, self.size)
+
+    def read(self, body: memoryview, view: View) -> Tensor:
+        """The tensor in a frame with this layout."""
+        return Tensor(self.name, self.datatype, self.shape, self.data(body, view))
+
+
+class LayoutReader:
+    """Reads a frame's records from front to back, and says where in the body their data lies."""
+
+    __slots__ = ("_at", "_data_at", "_layouts", "_records")
+
+    def __init__(self, records: bytes, layouts: LayoutCodec) -> None:
+        self._records = records
         self._layouts = layouts
-        self._view = view
         self._at = 0
+        self._data_at = len(records)
 
     def unpack(self, record: struct.Struct) -> tuple[int, ...]:
-        values: tuple[int, ...] = record.unpack_from(self._body, self._at)
+        values: tuple[int, ...] = record.unpack_from(self._records, self._at)
         self._at += record.size
         return values
 
     def take(self, size: int) -> bytes:
         begin = self._at
         self._at = begin + size
-        return bytes(self._body[begin : begin + size])
+        return self._records[begin : begin + size]
 
-    def tensor(self) -> Tensor:
-        length, segment, offset, size = _PLACE.unpack_from(self._body, self._at)
-        begin = self._at + _PLACE.size
-        self._at = end = begin + length
-        name, datatype, shape = self._layouts.decode(bytes(self._body[begin:end]))
-        if segment:
-            return Tensor(name, datatype, shape, self._view(segment, offset, size))
-        begin = self._data_offset + offset
-        return Tensor(name, datatype, shape, self._body[begin : begin + size])
+    def data(self, size: int) -> slice:
+        """Where the next piece of data lies, which has `size` bytes."""
+        begin = self._data_at
+        self._data_at = begin + size + -size % ALIGNMENT
+        return slice(begin, begin + size)
+
+    def tensor(self) -> TensorPlace:
+        length, in_frame, size = self.unpack(_TENSOR)
+        name, datatype, shape = self._layouts.decode(self.take(length))
+        begin = self.data(size if in_frame else _BLOCK.size).start
+        return TensorPlace(name, datatype, shape, begin, size, in_frame)
+
+
+class LayoutMemory(Generic[Parsed]):
+    """What `parse` makes of records, for those that came lately."""
+
+    __slots__ = ("_known", "_layouts", "_parse", "_room")
+
+    def __init__(self, layouts: LayoutCodec, parse: Callable[[LayoutReader], Parsed]) -> None:
+        self._layouts = layouts
+        self._parse = parse
+        self._known: dict[tuple[int, bytes], list[Parsed]] = {}
+        self._room = _REMEMBERED
+
+    def find(self, frame: Frame, count: int) -> list[Parsed]:
+        """The layouts of the `count` requests or responses in a frame."""
+        records = bytes(frame.body[: frame.data_offset])
+        found = self._known.get((count, records))
+        return self._read(records, count) if found is None else found
+
+    def _read(self, records: bytes, count: int) -> list[Parsed]:
+        reader = LayoutReader(records, self._layouts)
+        found = [self._parse(reader) for _ in range(count)]
+        if len(records) <= _MOST_RECORD_BYTES:
+            self._room -= count + 1
+            if self._room < 0:
+                self._known.clear()
+                self._room = _REMEMBERED
+            self._known[count, records] = found
+        return found

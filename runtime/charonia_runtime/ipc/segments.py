@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import struct
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from charonia_runtime.core.errors import InternalError
 SHARED_MEMORY_DIRECTORY = "/dev/shm"  # noqa: S108  # a file without a name: nobody else can open it
 BLOCK_HEADER_BYTES = 64
 """Bytes before every block. The first one is its flag: who got the block writes `RELEASED` when done with it."""
+STARTED = struct.Struct("<I")
+"""At the very beginning of the first segment: the number of the batch that the child has begun last."""
+STARTED_BYTES = 64
 LENT = 1
 RELEASED = 0
 

@@ -1,5 +1,6 @@
 """What `execute` returned: checked as Triton checks it, and sent as one message for the whole batch."""
 
+from functools import partial
 from typing import Any
 
 from charonia_runtime.core.errors import InferenceError
@@ -7,9 +8,12 @@ from charonia_runtime.ipc.frames import FrameKind
 from charonia_runtime.ipc.messages import ResponseRecord, Status, pack_response
 from charonia_runtime.ipc.packing import Packer
 from charonia_runtime.stub.context import context
-from charonia_runtime.stub.request import RELEASE_RESCHEDULE, InferenceRequest
-from charonia_runtime.stub.response import FINAL_FLAG, RESPONSE_FLAG, Exchange, InferenceResponse
+from charonia_runtime.stub.request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest
+from charonia_runtime.stub.response import FINAL_FLAG, RESPONSE_FLAG, InferenceResponse
 from charonia_runtime.stub.session import Session
+
+_NOTHING = ResponseRecord(Status.NOTHING)
+_RESCHEDULE = ResponseRecord(Status.RESCHEDULE)
 
 
 class WrongResultError(Exception):
@@ -35,6 +39,8 @@ def check_result(result: Any, requests: list[InferenceRequest]) -> None:
             f"InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) size is:{len(result)}\n"
         )
     for request, response in zip(requests, result, strict=True):
+        if type(response) is InferenceResponse and request.release_flags() == RELEASE_ALL:
+            continue
         if request.release_flags() == RELEASE_RESCHEDULE:
             if response is not None:
                 raise WrongResultError(
@@ -48,87 +54,80 @@ def check_result(result: Any, requests: list[InferenceRequest]) -> None:
             )
 
 
-def answer(
-    session: Session, number: int, exchanges: list[Exchange], requests: list[InferenceRequest], result: Any
-) -> None:
-    """Send what `execute` returned for batch `number`."""
+def answer(session: Session, number: int, requests: list[InferenceRequest], result: Any, times: bytes) -> None:
+    """Send what `execute` returned for batch `number`, and the `times` that it took."""
     if context.decoupled:
-        _answer_decoupled(session, number, exchanges, requests)
+        _answer_decoupled(session, number, requests, times)
         return
-    records = [
-        _record(exchange, request, response)
-        for exchange, request, response in zip(exchanges, requests, result or [None] * len(requests), strict=True)
-    ]
+    responses = result or [None] * len(requests)
 
     def pack(packer: Packer) -> None:
-        for record in records:
-            pack_response(packer, record)
+        for request, response in zip(requests, responses, strict=True):
+            if response is None:
+                pack_response(packer, _NOTHING if request.release_flags() == RELEASE_ALL else _RESCHEDULE)
+            else:
+                response.pack(packer)
+        packer.add_data(times)
 
     try:
-        session.send_packed(FrameKind.ANSWER, pack, entry=len(records), number=number, forward=True)
+        session.send_packed(FrameKind.ANSWER, pack, entry=len(requests), number=number, forward=True)
     except InferenceError as error:
-        if len(records) == 1:
+        if len(requests) == 1:
             raise
-        _answer_each(session, number, records, error)
+        _answer_each(session, number, requests, responses, error)
+    for request, response in zip(requests, responses, strict=True):
+        if response is not None or request.release_flags() == RELEASE_RESCHEDULE:
+            request.close()
+        else:
+            request.exchange()  # it tells the server if the request is forgotten without an answer
 
 
-def _answer_decoupled(
-    session: Session, number: int, exchanges: list[Exchange], requests: list[InferenceRequest]
-) -> None:
+def _answer_decoupled(session: Session, number: int, requests: list[InferenceRequest], times: bytes) -> None:
     """Models send their responses themselves; what is left to say is which requests they want to see again."""
     statuses = [
-        Status.RESCHEDULE if request.release_flags() == RELEASE_RESCHEDULE and not exchange.closed else Status.NOTHING
-        for exchange, request in zip(exchanges, requests, strict=True)
+        _RESCHEDULE if request.release_flags() == RELEASE_RESCHEDULE and not request.closed else _NOTHING
+        for request in requests
     ]
-    if Status.RESCHEDULE not in statuses:
-        session.send(FrameKind.ANSWER, number=number)
-        return
-    for exchange, status in zip(exchanges, statuses, strict=True):
-        exchange.closed = exchange.closed or status == Status.RESCHEDULE
+    for request, status in zip(requests, statuses, strict=True):
+        if status is _RESCHEDULE:
+            request.close()
+    if _RESCHEDULE not in statuses:
+        statuses = []
+    _send_statuses(session, number, statuses, times)
 
+
+def _send_statuses(session: Session, number: int, statuses: list[ResponseRecord], times: bytes = b"") -> None:
     def pack(packer: Packer) -> None:
         for status in statuses:
-            pack_response(packer, ResponseRecord(status))
+            pack_response(packer, status)
+        packer.add_data(times)
 
     session.send_packed(FrameKind.ANSWER, pack, entry=len(statuses), number=number)
 
 
-def _record(exchange: Exchange, request: InferenceRequest, response: InferenceResponse | None) -> ResponseRecord:
-    if response is None:
-        if request.release_flags() == RELEASE_RESCHEDULE:
-            exchange.closed = True
-            return ResponseRecord(Status.RESCHEDULE)
-        return ResponseRecord(Status.NOTHING)
-    record = response.to_record()
-    exchange.closed = True
-    return record
-
-
-def _answer_each(session: Session, number: int, records: list[ResponseRecord], error: InferenceError) -> None:
+def _answer_each(
+    session: Session,
+    number: int,
+    requests: list[InferenceRequest],
+    responses: list[InferenceResponse | None],
+    error: InferenceError,
+) -> None:
     """There is no memory for all answers together: send each alone, and the error to those that are still too large."""
-    for index, record in enumerate(records):
-        if record.status not in {Status.OUTPUTS, Status.ERROR}:
+    text = f"Failed to process the request(s) for model '{context.instance_name}', message: {error.message}"
+    failed = ResponseRecord(Status.ERROR, message=text)
+    for index, response in enumerate(responses):
+        if response is None:
             continue
-        failed = ResponseRecord(
-            Status.ERROR,
-            message=f"Failed to process the request(s) for model '{context.instance_name}', message: {error.message}",
-        )
-        for attempt in (record, failed):
+        for pack in (response.pack, partial(pack_response, response=failed)):
             try:
                 session.send_packed(
-                    FrameKind.RESPONSE,
-                    lambda packer, attempt=attempt: pack_response(packer, attempt),  # type: ignore[misc]
-                    entry=index,
-                    number=number,
-                    flags=FINAL_FLAG | RESPONSE_FLAG,
+                    FrameKind.RESPONSE, pack, entry=index, number=number, flags=FINAL_FLAG | RESPONSE_FLAG
                 )
             except InferenceError:
                 continue
             break
-
-    def pack(packer: Packer) -> None:
-        for record in records:
-            kept = Status.RESCHEDULE if record.status == Status.RESCHEDULE else Status.NOTHING
-            pack_response(packer, ResponseRecord(kept))
-
-    session.send_packed(FrameKind.ANSWER, pack, entry=len(records), number=number)
+    _send_statuses(
+        session,
+        number,
+        [_RESCHEDULE if request.release_flags() == RELEASE_RESCHEDULE else _NOTHING for request in requests],
+    )

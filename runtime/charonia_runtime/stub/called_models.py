@@ -10,7 +10,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.tensor import Tensor as WireTensor
 from charonia_runtime.ipc.frames import Frame, FrameKind
-from charonia_runtime.ipc.messages import RequestRecord, pack_request, unpack_response
+from charonia_runtime.ipc.messages import RequestRecord, pack_request
 from charonia_runtime.ipc.packing import Packer
 from charonia_runtime.stub.context import Phase, context
 from charonia_runtime.stub.exceptions import TritonModelException
@@ -116,7 +116,7 @@ def _submit(session: Session, record: RequestRecord, inputs: ReadInputs, *, deco
 def _response(session: Session, frame: Frame) -> InferenceResponse:
     if not frame.flags & RESPONSE_FLAG:
         return InferenceResponse()
-    return InferenceResponse.from_record(unpack_response(session.unpacker(frame)))
+    return InferenceResponse.from_record(session.response(frame))
 
 
 # --- model control ---

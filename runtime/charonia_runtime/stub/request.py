@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from charonia_runtime.core.request import ParameterValue
-from charonia_runtime.ipc.messages import RequestRecord
+from charonia_runtime.ipc.frames import Frame
+from charonia_runtime.ipc.messages import RequestLayout, RequestRecord
+from charonia_runtime.ipc.packing import View
 from charonia_runtime.stub import called_models
+from charonia_runtime.stub.context import context
 from charonia_runtime.stub.exceptions import TritonModelException, refuse
 from charonia_runtime.stub.response import Exchange, InferenceResponse, InferenceResponseSender, check_parameters
 from charonia_runtime.stub.tensor import Tensor
@@ -60,7 +63,8 @@ class InferenceRequest:
     """One request. Inputs and properties of a received one are read through methods."""
 
     __slots__ = (
-        "_exchange", "_inputs", "_model_name", "_model_version", "_record", "_release_flags", "_trace",
+        "_answered", "_batch", "_body", "_exchange", "_index", "_inputs", "_known", "_layout", "_model_name",
+        "_model_version", "_release_flags", "_trace",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  # Triton's signature
@@ -98,25 +102,68 @@ class InferenceRequest:
         if not all(names):
             raise TritonModelException(f"Requested output name {where}")
         rest = {"parameters": check_parameters(parameters)} if parameters is not None else {}
-        self._record = RequestRecord(request_id, [], tuple(names), flags, timeout, correlation_id, rest)
+        self._known: RequestRecord | None = RequestRecord(
+            request_id, [], tuple(names), flags, timeout, correlation_id, rest
+        )
+        self._layout: RequestLayout | None = None
+        self._body = memoryview(b"")
+        self._batch = self._index = 0
         self._model_name = model_name
         self._model_version = model_version
-        self._trace = trace or InferenceTrace()
+        self._trace = trace
         self._exchange: Exchange | None = None
+        self._answered = False
         self._release_flags = RELEASE_ALL
 
     @classmethod
-    def received(cls, record: RequestRecord, exchange: Exchange) -> "InferenceRequest":
-        """Not for models: a request out of a batch."""
+    def received(cls, layout: RequestLayout, frame: Frame, index: int, view: View) -> "InferenceRequest":
+        """Not for models: request `index` of the batch in `frame`. What few models ask for is read when they do."""
         request = cls.__new__(cls)
-        request._record = record
-        request._inputs = [Tensor.from_wire(tensor) for tensor in record.inputs]
-        request._exchange = exchange
+        body = frame.body
+        request._layout = layout
+        request._body = body
+        request._inputs = [Tensor.received(place, body, view) for place in layout.inputs]
+        request._batch = frame.number
+        request._index = index
+        request._known = None
+        request._exchange = None
+        request._answered = False
         request._release_flags = RELEASE_ALL
-        request._trace = InferenceTrace(record.rest.get("trace"))
+        request._trace = None
         request._model_name = ""
         request._model_version = -1
         return request
+
+    @property
+    def _record(self) -> RequestRecord:
+        record = self._known
+        if record is None:
+            if self._layout is None:
+                raise TritonModelException("InferenceRequest.__init__() must be called when overriding __init__")
+            record = self._known = self._layout.read(self._body)
+            record.output_names = record.output_names or context.output_names
+        return record
+
+    def exchange(self) -> Exchange:
+        """Not for models: through which the request is answered by hand."""
+        if self._exchange is None:
+            if self._layout is None:
+                raise TritonModelException("Only requests that a model received have a response sender.")
+            self._exchange = Exchange(
+                context.session, self._batch, self._index, decoupled=context.decoupled, closed=self._answered
+            )
+        return self._exchange
+
+    def close(self) -> None:
+        """Not for models: the request has its final answer."""
+        self._answered = True
+        if self._exchange is not None:
+            self._exchange.closed = True
+
+    @property
+    def closed(self) -> bool:
+        """Not for models: whether the request has its final answer."""
+        return self._answered or (self._exchange is not None and self._exchange.closed)
 
     def inputs(self) -> list[Tensor]:
         return self._inputs
@@ -145,16 +192,16 @@ class InferenceRequest:
         return set(self._record.output_names)
 
     def trace(self) -> InferenceTrace:
+        if self._trace is None:
+            self._trace = InferenceTrace(self._record.rest.get("trace"))
         return self._trace
 
     def is_cancelled(self) -> bool:
         """Whether the client is gone, now."""
-        return self._exchange is not None and self._exchange.is_cancelled()
+        return self._layout is not None and context.session.is_cancelled(self._batch, self._index)
 
     def get_response_sender(self) -> InferenceResponseSender:
-        if self._exchange is None:
-            raise TritonModelException("Only requests that a model received have a response sender.")
-        return InferenceResponseSender(self._exchange)
+        return InferenceResponseSender(self.exchange())
 
     def set_release_flags(self, flags: int) -> None:
         self._release_flags = flags
@@ -176,8 +223,8 @@ class InferenceRequest:
 
     def _call(self) -> RequestRecord:
         rest = {**self._record.rest, "model_name": self._model_name, "model_version": self._model_version}
-        if self._trace.get_context() is not None:
-            rest["trace"] = self._trace.get_context()
+        if self.trace().get_context() is not None:
+            rest["trace"] = self.trace().get_context()
         record = self._record
         return RequestRecord(
             record.id, [], record.output_names, record.flags, record.timeout_us, record.correlation_id, rest

@@ -7,7 +7,8 @@ from typing import Any
 
 from charonia_runtime.core.request import ParameterValue
 from charonia_runtime.ipc.frames import FrameKind
-from charonia_runtime.ipc.messages import ResponseRecord, Status, pack_response
+from charonia_runtime.ipc.messages import ResponseRecord, Status, pack_outputs, pack_response
+from charonia_runtime.ipc.packing import Packer
 from charonia_runtime.stub.exceptions import TritonError, TritonModelException, core_code, from_core, refuse
 from charonia_runtime.stub.session import Session
 from charonia_runtime.stub.tensor import Tensor
@@ -56,15 +57,19 @@ class InferenceResponse:
     def parameters(self) -> str:
         return json.dumps(self._parameters, separators=(",", ":"))
 
-    def to_record(self) -> ResponseRecord:
-        """Not for models: the response as it is sent."""
+    def pack(self, packer: Packer) -> None:
+        """Not for models: add the response to a frame."""
+        outputs, parameters = self._outputs, self._parameters
         if self._error is not None:
-            return ResponseRecord(
-                Status.ERROR, message=self._error.message(), code=core_code(self._error), parameters=self._parameters
-            )
-        return ResponseRecord(
-            Status.OUTPUTS, [tensor.to_wire() for tensor in self._outputs], parameters=self._parameters
-        )
+            code = core_code(self._error)
+            pack_response(packer, ResponseRecord(Status.ERROR, (), self._error.message(), code, parameters))
+        elif parameters:
+            wire = [tensor.to_wire() for tensor in outputs]
+            pack_response(packer, ResponseRecord(Status.OUTPUTS, wire, parameters=parameters))
+        else:
+            pack_outputs(packer, len(outputs))
+            for tensor in outputs:
+                tensor.pack(packer)
 
     @classmethod
     def from_record(cls, record: ResponseRecord) -> "InferenceResponse":
@@ -96,12 +101,12 @@ class Exchange:
 
     __slots__ = ("_lock", "batch", "closed", "decoupled", "index", "sent", "session")
 
-    def __init__(self, session: Session, batch: int, index: int, *, decoupled: bool) -> None:
+    def __init__(self, session: Session, batch: int, index: int, *, decoupled: bool, closed: bool = False) -> None:
         self.session = session
         self.batch = batch
         self.index = index
         self.decoupled = decoupled
-        self.closed = False
+        self.closed = closed
         self.sent = 0
         self._lock = Lock()
 
@@ -118,10 +123,9 @@ class Exchange:
             final = self._check(response, flags)
             if response is not None:
                 self.sent += 1
-                record = response.to_record()
                 self.session.send_packed(
                     FrameKind.RESPONSE,
-                    lambda packer: pack_response(packer, record),
+                    response.pack,
                     entry=self.index,
                     number=self.batch,
                     flags=RESPONSE_FLAG | (FINAL_FLAG if final else 0),

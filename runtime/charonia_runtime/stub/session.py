@@ -13,9 +13,9 @@ from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode
 from charonia_runtime.ipc.arena import Arena
 from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError
 from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
-from charonia_runtime.ipc.messages import unpack_response
-from charonia_runtime.ipc.packing import KnownRange, LayoutCodec, Packer, Unpacker
-from charonia_runtime.ipc.segments import SegmentTable
+from charonia_runtime.ipc.messages import MessageReader, RequestLayout, RequestRecord, ResponseRecord, pack_request
+from charonia_runtime.ipc.packing import KnownRange, LayoutCodec, Packer
+from charonia_runtime.ipc.segments import STARTED, SegmentTable
 
 FIRST_SEGMENT = 1
 _TARGET = struct.Struct("<II")
@@ -43,10 +43,12 @@ class Session:
         """`segment` is the descriptor of the first segment; its second half is for what this end sends."""
         self._channel = channel
         self._segments = SegmentTable()
+        first = self._segments.add(FIRST_SEGMENT, segment, size)
+        self._started = first.view[: STARTED.size]
         self._arena = Arena(
             name,
             self._segments,
-            first=self._segments.add(FIRST_SEGMENT, segment, size),
+            first=first,
             part=(size // 2, size),
             numbers=count(3, 2),
             growth_bytes=growth_bytes,
@@ -54,21 +56,23 @@ class Session:
             retract=lambda number: channel.send(encode_frame(FrameKind.SEGMENT_GONE, number=number)),
         )
         self._layouts = LayoutCodec()
+        self._messages = MessageReader(self._layouts)
         self._packing = Lock()
-        self._turn = Condition(Lock())
+        self._lock = Lock()
+        self._turn = Condition(self._lock)
         self._leading = False
         self._followers = 0
         self._reader: Thread | None = None
         self._numbers = count(1)
         self._mailboxes: dict[int, Mailbox] = {}
         self._known: list[KnownRange] = []
-        self._process = os.getpid()
         self.commands = Mailbox()
-
-    @property
-    def alive(self) -> bool:
+        self.alive = True
         """False in a process that the model forked: the channel belongs to its parent."""
-        return os.getpid() == self._process
+        os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        self.alive = False
 
     # --- sending ---
 
@@ -117,15 +121,13 @@ class Session:
     def call(self, name: str, arguments: Mapping[str, Any], files: Sequence[Any] = ()) -> Any:
         """Ask the server for something and wait. Raises the InferenceError that it answers."""
         number, mailbox = self.open_mailbox()
-        raw = json.dumps({"call": name, **arguments}).encode()
+        record = RequestRecord(inputs=list(files), rest={"call": name, **arguments})
 
         def pack(packer: Packer) -> None:
-            packer.add(struct.pack("<I", len(raw)), raw)
-            for tensor in files:
-                packer.add_tensor(tensor)
+            pack_request(packer, record)
 
         try:
-            self.send_packed(FrameKind.CALL, pack, entry=len(files), number=number)
+            self.send_packed(FrameKind.CALL, pack, number=number)
             answer = json.loads(bytes(self.wait(mailbox).body))
         finally:
             self.close_mailbox(number)
@@ -155,7 +157,7 @@ class Session:
     def wait(self, mailbox: Mailbox) -> Frame:
         """The next frame for `mailbox`."""
         turn = self._turn
-        with turn:
+        with self._lock:
             while not mailbox.frames and self._leading:
                 self._followers += 1
                 turn.wait()
@@ -169,7 +171,7 @@ class Session:
         except ChannelClosedError:
             _leave()
         finally:
-            with turn:
+            with self._lock:
                 self._leading = False
                 if self._followers:
                     turn.notify_all()
@@ -177,7 +179,7 @@ class Session:
 
     def watch(self, mailbox: Mailbox, wake: Callable[[], object]) -> None:
         """Call `wake` once for each frame that is or comes in `mailbox`, from the thread that reads."""
-        with self._turn:
+        with self._lock:
             mailbox.wake = wake
             due = len(mailbox.frames)
             if self._reader is None:
@@ -186,16 +188,18 @@ class Session:
         for _ in range(due):
             wake()
 
-    def unpacker(self, frame: Frame) -> Unpacker:
-        """Reads a frame whose blocks go back to the server when nobody looks at them any more."""
-        return Unpacker(frame, self._layouts, self._segments.borrow)
+    def response(self, frame: Frame) -> ResponseRecord:
+        """The response in a frame; its blocks go back to the server when nobody looks at them any more."""
+        return self._messages.response(frame, self._segments.borrow)
 
-    def batch_unpacker(self, frame: Frame) -> Unpacker:
-        """Reads a batch, whose blocks the server takes back with the batch's last answer."""
+    def requests(self, frame: Frame) -> list[RequestLayout]:
+        """The requests of a batch that is to run now."""
         self._known = []
-        return Unpacker(frame, self._layouts, self._view_input)
+        STARTED.pack_into(self._started, 0, frame.number)
+        return self._messages.request_layouts(frame, frame.entry)
 
-    def _view_input(self, number: int, offset: int, size: int) -> memoryview:
+    def view_input(self, number: int, offset: int, size: int) -> memoryview:
+        """A block of the batch that runs, which the server takes back with the batch's last answer."""
         view = self._segments.view(number, offset, size)
         self._known.append(KnownRange(self._segments.address(number) + offset, size, number, offset))
         return view
@@ -216,7 +220,7 @@ class Session:
             if frame.kind == FrameKind.CALLED_RESPONSE:
                 self._drop(frame)
             return
-        with self._turn:
+        with self._lock:
             mailbox.frames.append(frame)
             wake = mailbox.wake
             if self._followers:
@@ -227,7 +231,7 @@ class Session:
     def _drop(self, frame: Frame) -> None:
         """Give back the blocks of a response that nobody waits for."""
         if frame.entry:
-            unpack_response(self.unpacker(frame))
+            self.response(frame)
 
 
 def _leave() -> None:

@@ -9,9 +9,16 @@ import numpy.typing as npt
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.tensor import Tensor as WireTensor
 from charonia_runtime.core.tensor import pack_bytes
+from charonia_runtime.ipc.packing import Packer, TensorPlace, View
 from charonia_runtime.stub import dlpack
 from charonia_runtime.stub.exceptions import TritonModelException, refuse
 
+_DATATYPES: dict[np.dtype[Any], DataType] = {
+    datatype.numpy_dtype: datatype
+    for datatype in DataType
+    if datatype not in {DataType.BF16, DataType.INVALID} and datatype.numpy_dtype.isnative
+}
+"""What arrays hold that are sent as they are."""
 _SIGNATURE = "c_python_backend_utils.Tensor(arg0: str, arg1: numpy.ndarray)"
 
 
@@ -25,8 +32,8 @@ class Tensor:
             raise refuse(_SIGNATURE, name, array)
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
-        datatype = DataType.from_numpy(array.dtype)
-        if datatype is DataType.INVALID or array.dtype.kind == "U" or not array.dtype.isnative:
+        datatype = _DATATYPES.get(array.dtype, DataType.INVALID)
+        if datatype is DataType.INVALID:
             datatype, array = _unusual(array)
         elif datatype is not DataType.BYTES and not array.flags.c_contiguous:
             array = np.array(array, order="C")
@@ -50,6 +57,26 @@ class Tensor:
         tensor._array = None
         tensor._foreign = foreign
         return tensor
+
+    @classmethod
+    def received(cls, place: TensorPlace, body: memoryview, view: View) -> "Tensor":
+        """Not for models: the input that lies in a frame at `place`."""
+        tensor = cls.__new__(cls)
+        tensor._name, tensor._datatype, tensor._shape, _, _, _ = place
+        tensor._wire = place.data(body, view)
+        tensor._array = None
+        tensor._foreign = None
+        return tensor
+
+    def pack(self, packer: Packer) -> None:
+        """Not for models: add the tensor to a frame."""
+        array = self._array
+        if array is None or self._wire is not None or self._datatype is DataType.BYTES:
+            packer.add_tensor(self.to_wire())
+            return
+        size = array.nbytes
+        data = array.tobytes() if packer.takes_inline(size) else array.reshape(-1).view(np.uint8).data
+        packer.add_bytes(self._name, self._datatype, self._shape, data, size)
 
     @staticmethod
     def from_wire(tensor: WireTensor) -> "Tensor":
@@ -90,7 +117,10 @@ class Tensor:
                 raise TritonModelException(
                     "Tensor dtype is BF16 and cannot be converted to NumPy. Use to_dlpack() and from_dlpack() instead."
                 )
-            self._array = WireTensor(self._name, self._datatype, self._shape, self._wire).as_numpy()
+            if self._datatype is DataType.BYTES:
+                self._array = WireTensor(self._name, self._datatype, self._shape, self._wire).as_numpy()
+            else:
+                self._array = np.frombuffer(self._wire, self._datatype.numpy_dtype).reshape(self._shape)
         return self._array
 
     def to_dlpack(self, stream: Any = None) -> Any:
@@ -121,7 +151,9 @@ class Tensor:
 
 
 def _unusual(array: npt.NDArray[Any]) -> tuple[DataType, npt.NDArray[Any]]:
-    """Arrays that no data type is made for: another byte order, or the bfloat16 of ml_dtypes."""
+    """Arrays that no data type is made for: fixed-size bytes, another byte order, or the bfloat16 of ml_dtypes."""
+    if array.dtype.kind == "S":
+        return DataType.BYTES, array
     native = DataType.from_numpy(array.dtype.newbyteorder("<"))
     if native is not DataType.INVALID and array.dtype.kind != "U":
         return native, np.array(array, dtype=native.numpy_dtype, order="C")

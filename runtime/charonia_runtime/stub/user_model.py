@@ -71,7 +71,7 @@ class UserModel:
     def execute(self, requests: list[Any]) -> Any:
         """What the model's `execute` returns."""
         result = self._function()(requests)
-        if inspect.iscoroutine(result):
+        if type(result) is not list and inspect.iscoroutine(result):
             return asyncio.run(result)
         return result
 

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from contextlib import suppress
 from typing import Any
@@ -14,13 +15,12 @@ from typing import Any
 from charonia_runtime.core.errors import ErrorCode, InferenceError
 from charonia_runtime.ipc.channel import BlockingChannel
 from charonia_runtime.ipc.frames import Frame, FrameKind
-from charonia_runtime.ipc.messages import unpack_request
+from charonia_runtime.ipc.messages import TIMES
 from charonia_runtime.stub import lifeline, triton_python_backend_utils
 from charonia_runtime.stub.answers import WrongResultError, answer, check_result
 from charonia_runtime.stub.context import Phase, context
 from charonia_runtime.stub.exceptions import describe
 from charonia_runtime.stub.request import InferenceRequest
-from charonia_runtime.stub.response import Exchange
 from charonia_runtime.stub.session import Session
 from charonia_runtime.stub.user_model import MissingExecuteError, UserModel, auto_complete, import_model
 
@@ -112,13 +112,15 @@ class Worker:
     # --- batches ---
 
     def _execute(self, frame: Frame) -> None:
-        requests, exchanges = self._receive(frame)
+        requests = self._receive(frame)
+        begin_ns = time.monotonic_ns()
         try:
             result = self._model.execute(requests)
+            times = TIMES.pack(begin_ns, time.monotonic_ns())
             check_result(result, requests)
-            answer(self._session, frame.number, exchanges, requests, result)
+            answer(self._session, frame.number, requests, result, times)
         except BaseException as error:  # noqa: BLE001  # SystemExit, too: the requests get it as their answer
-            self._fail(frame.number, exchanges, error)
+            self._fail(frame.number, requests, error)
 
     async def _serve_coroutines(self) -> None:
         """Run the model's coroutines on this thread's event loop; those of decoupled models side by side."""
@@ -141,31 +143,29 @@ class Worker:
             self._session.send(FrameKind.ANSWER, number=frame.number)
 
     async def _execute_coroutine(self, frame: Frame) -> None:
-        requests, exchanges = self._receive(frame)
+        requests = self._receive(frame)
+        begin_ns = time.monotonic_ns()
         try:
             result = await self._model.execute_async(requests)
+            times = TIMES.pack(begin_ns, time.monotonic_ns())
             check_result(result, requests)
             if not context.decoupled:
-                answer(self._session, frame.number, exchanges, requests, result)
+                answer(self._session, frame.number, requests, result, times)
         except BaseException as error:  # noqa: BLE001  # SystemExit, too: the requests get it as their answer
-            self._fail(frame.number, exchanges, error)
+            self._fail(frame.number, requests, error)
 
-    def _receive(self, frame: Frame) -> tuple[list[InferenceRequest], list[Exchange]]:
-        unpacker = self._session.batch_unpacker(frame)
-        requests = []
-        exchanges = []
-        for index in range(frame.entry):
-            record = unpack_request(unpacker)
-            if not record.output_names:
-                record.output_names = context.output_names
-            exchange = Exchange(self._session, frame.number, index, decoupled=context.decoupled)
-            exchanges.append(exchange)
-            requests.append(InferenceRequest.received(record, exchange))
-        return requests, exchanges
+    def _receive(self, frame: Frame) -> list[InferenceRequest]:
+        session = self._session
+        layouts, view = session.requests(frame), session.view_input
+        requests = [InferenceRequest.received(layout, frame, index, view) for index, layout in enumerate(layouts)]
+        if context.decoupled:
+            for request in requests:
+                request.exchange()  # it tells the server if the request is forgotten without an answer
+        return requests
 
-    def _fail(self, number: int, exchanges: list[Exchange], error: BaseException) -> None:
-        for exchange in exchanges:
-            exchange.closed = True
+    def _fail(self, number: int, requests: list[InferenceRequest], error: BaseException) -> None:
+        for request in requests:
+            request.close()
         plain = isinstance(error, InferenceError | MissingExecuteError | WrongResultError)
         code = error.code if isinstance(error, InferenceError) else ErrorCode.INTERNAL
         self._session.send(

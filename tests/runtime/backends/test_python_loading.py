@@ -17,6 +17,7 @@ from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.scheduling import Direct, DynamicBatching, SequenceBatching
+from charonia_runtime.ipc.segments import STARTED_BYTES
 from charonia_runtime.protocols.model_config import complete
 from tests.support.batches import a_batch
 from tests.support.configs import a_tensor
@@ -375,7 +376,7 @@ async def test_settings_have_their_effect(tmp_path: Path) -> None:
         "shm_message_queue_size": "9",
     }
     async with PythonModel(tmp_path, settings=settings) as model:
-        assert model.instance._stub.arena.byte_size == 4 << 20
+        assert model.instance._stub.arena.byte_size == (4 << 20) - STARTED_BYTES
         await model.run(np.zeros(1_250_000, np.float32))
         assert model.instance._stub.arena.byte_size == (4 + 6) << 20
 

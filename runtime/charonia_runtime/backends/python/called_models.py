@@ -7,8 +7,7 @@ from charonia_runtime.core.instances import placements
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput, SequenceId
 from charonia_runtime.core.server import InferenceServer, ServedModel
 from charonia_runtime.ipc.frames import Frame, FrameKind
-from charonia_runtime.ipc.messages import RequestRecord, ResponseRecord, Status, pack_response, unpack_request
-from charonia_runtime.ipc.packing import Packer, Unpacker
+from charonia_runtime.ipc.messages import RequestRecord, ResponseRecord, Status, pack_response
 
 FINAL_FLAG = 1
 RESPONSE_FLAG = 2
@@ -26,8 +25,7 @@ class CalledModels:
 
     def submit(self, frame: Frame, callers: tuple[str, ...]) -> None:
         """Run the request in the frame; the child gets the responses, or the error, under the frame's number."""
-        unpacker = Unpacker(frame, self._stub.layouts, self._stub.segments.borrow)
-        record = unpack_request(unpacker)
+        record = self._stub.messages.request(frame, self._stub.segments.borrow)
         name = str(record.rest["model_name"])
         version = int(record.rest["model_version"])
         decoupled = bool(frame.flags & DECOUPLED_FLAG)
@@ -58,7 +56,7 @@ class CalledModels:
 
     def send(self, number: int, response: ResponseRecord | None, *, final: bool) -> None:
         """Send one response, or the final flag alone, to the child."""
-        packer = Packer(self._stub.arena, self._stub.layouts)
+        packer = self._stub.packer()
         flags = FINAL_FLAG if final else 0
         if response is not None:
             flags |= RESPONSE_FLAG
@@ -66,7 +64,7 @@ class CalledModels:
                 pack_response(packer, response)
             except InternalError as error:
                 packer.undo()
-                packer = Packer(self._stub.arena, self._stub.layouts)
+                packer = self._stub.packer()
                 pack_response(packer, ResponseRecord(Status.ERROR, (), error.message))
             packer.copy()
             packer.lend()

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import struct
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -17,11 +16,9 @@ from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
-from charonia_runtime.ipc.packing import Unpacker
 
 logger = logging.getLogger(__name__)
 
-_LENGTH = struct.Struct("<I")
 _LEVELS = {"INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR, "VERBOSE": logging.DEBUG}
 
 
@@ -81,11 +78,9 @@ class StubCalls:
                 self._answer(frame.number, lambda: self._metrics.call(name, arguments))
 
     def _read(self, frame: Frame) -> tuple[str, dict[str, Any], list[Tensor]]:
-        unpacker = Unpacker(frame, self._stub.layouts, self._stub.segments.borrow)
-        (length,) = unpacker.unpack(_LENGTH)
-        arguments: dict[str, Any] = json.loads(unpacker.take(length))
-        files = [unpacker.tensor() for _ in range(frame.entry)]
-        return str(arguments.pop("call")), arguments, files
+        record = self._stub.messages.request(frame, self._stub.segments.borrow)
+        arguments = dict(record.rest)
+        return str(arguments.pop("call")), arguments, record.inputs
 
     # --- answers ---
 

@@ -59,19 +59,25 @@ class PythonInstance:
         """Whether a child runs that can take requests."""
         return self._alive
 
-    def begin(self, batch: Batch, done: Done) -> None:
+    def begin(self, batch: Batch, done: Done, *, more: bool = False) -> None:
         if self._loop is None:
             self._attach()
         if not self._alive:
             self._waiting.append((batch, done))
             return
+        if more:
+            self._stub.hold()
         running = self._running.add(batch, done)
-        if running.packer.copied_bytes <= _COPY_BYTES_ON_LOOP:
+        if not running.packer.copies:
+            self._depart(running)
+        elif running.packer.copied_bytes <= _COPY_BYTES_ON_LOOP:
             running.packer.copy()
             self._depart(running)
         else:
             task = asyncio.get_running_loop().run_in_executor(None, running.packer.copy)
             task.add_done_callback(lambda _: self._depart(running))
+        if not more:
+            self._stub.release()
 
     async def close(self) -> None:
         """`finalize` the model and end its child, however long `finalize` takes; a busy child is killed."""
@@ -142,6 +148,7 @@ class PythonInstance:
             return
         end = self._stub.kill()
         logger.error("%s: the stub process died (%s), it is started again", self._name, end)
+        self._waiting += self._running.take_unstarted()
         self._owed += self._running.fail(unhealthy(self._name))
         self._backoff.died(time.monotonic() - self._stub.started)
         self._restarting = asyncio.ensure_future(self._restart())
@@ -172,7 +179,7 @@ class PythonInstance:
             self.begin(batch, done)
 
     def _release_waiting(self) -> None:
-        """Fail the batch that waits for a child: there is none."""
+        """Fail the batches that wait for a child: there is none."""
         waiting, self._waiting = self._waiting, []
         for batch, done in waiting:
             batch.fail(unhealthy(self._name))
@@ -193,7 +200,6 @@ class PythonInstance:
             self._running.finish(running)  # nothing of it could be sent, or the child died meanwhile
             return
         if self._stub.send(running.frame()):
-            running.batch.mark_inputs_ready()
             return
         self._running.forget(running)  # it died while it was idle: this batch has done nothing yet
         self._waiting.append((running.batch, running.done))

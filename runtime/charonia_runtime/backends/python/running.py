@@ -15,8 +15,8 @@ from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Block
 from charonia_runtime.ipc.frames import Frame, FrameKind
-from charonia_runtime.ipc.messages import RequestRecord, ResponseRecord, Status, pack_request, unpack_response
-from charonia_runtime.ipc.packing import Packer, Unpacker
+from charonia_runtime.ipc.messages import TIMES, RequestRecord, ResponseRecord, Status, pack_request
+from charonia_runtime.ipc.packing import Packer
 
 FINAL_FLAG = 1
 RESPONSE_FLAG = 2
@@ -77,7 +77,7 @@ class RunningBatches:
     def add(self, batch: Batch, done: Callable[[], None]) -> RunningBatch:
         """Pack a batch. A request that there is no memory for is answered with the error."""
         number = self._next = (self._next + 1) % _NUMBERS
-        packer = Packer(self._stub.arena, self._stub.layouts)
+        packer = self._stub.packer()
         running = RunningBatch(batch, done, number, packer)
         for index in batch.unanswered:
             mark = packer.mark()
@@ -103,6 +103,18 @@ class RunningBatches:
         """The child will never see the batch."""
         self._batches.pop(running.number, None)
 
+    def take_unstarted(self) -> list[tuple[Batch, Callable[[], None]]]:
+        """The child is gone: the batches that it had been sent but not begun, which may run elsewhere."""
+        last = self._stub.last_started
+        unstarted = [
+            running
+            for running in self._batches.values()
+            if not running.executed and 0 < (running.number - last) % _NUMBERS < _NUMBERS // 2
+        ]
+        for running in unstarted:
+            del self._batches[running.number]
+        return [(running.batch, running.done) for running in unstarted]
+
     def fail(self, error: InferenceError) -> list[Callable[[], None]]:
         """The child is gone: answer everything with `error`. Gives back who waits for the instance to be free."""
         owed = []
@@ -121,15 +133,16 @@ class RunningBatches:
         running = self._batches.get(frame.number)
         if running is None:
             return
-        batch = running.batch
-        batch.mark_outputs_ready()
-        unpacker = Unpacker(frame, self._stub.layouts, partial(self._view, running))
-        for index in running.indexes[: frame.entry]:
-            response = unpack_response(unpacker)
-            if response.status == Status.RESCHEDULE:
-                self._reschedule(batch, index)
-            elif response.status != Status.NOTHING:
-                self._send(running, index, response, final=True)
+        batch, body = running.batch, frame.body
+        _note_times(batch, body)
+        if frame.entry:
+            view = partial(self._view, running)
+            layouts = self._stub.messages.response_layouts(frame, frame.entry)
+            for index, layout in zip(running.indexes, layouts, strict=False):
+                if layout.status == Status.RESCHEDULE:
+                    self._reschedule(batch, index)
+                elif layout.status != Status.NOTHING:
+                    self._send(running, index, layout.read(body, view), final=True)
         self.finish(running)
 
     def respond(self, frame: Frame) -> None:
@@ -140,8 +153,8 @@ class RunningBatches:
         index = running.indexes[frame.entry]
         final = bool(frame.flags & FINAL_FLAG)
         if frame.flags & RESPONSE_FLAG:
-            unpacker = Unpacker(frame, self._stub.layouts, self._stub.segments.borrow)
-            self._send(running, index, unpack_response(unpacker), final=final)
+            response = self._stub.messages.response(frame, self._stub.segments.borrow)
+            self._send(running, index, response, final=final)
         else:
             running.batch.end(index)
         self._leave(running)
@@ -233,6 +246,14 @@ class RunningBatches:
             else:
                 arena.free(block)
         running.borrowed.clear()
+
+
+def _note_times(batch: Batch, body: memoryview) -> None:
+    """When the model began and ended, by the child's clock, which is ours; it stands at the end of an answer."""
+    if len(body) >= TIMES.size:
+        begin_ns, end_ns = TIMES.unpack_from(body, len(body) - TIMES.size)
+        if batch.start_ns <= begin_ns <= end_ns:
+            batch.inputs_ready_ns, batch.outputs_ready_ns = begin_ns, end_ns
 
 
 def _record(request: InferenceRequest) -> RequestRecord:

@@ -19,8 +19,9 @@ from charonia_runtime.core.errors import InternalError
 from charonia_runtime.ipc.arena import Arena
 from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError, LoopChannel
 from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
-from charonia_runtime.ipc.packing import LayoutCodec
-from charonia_runtime.ipc.segments import SegmentTable, create_segment_file
+from charonia_runtime.ipc.messages import MessageReader
+from charonia_runtime.ipc.packing import LayoutCodec, Packer
+from charonia_runtime.ipc.segments import STARTED, STARTED_BYTES, SegmentTable, create_segment_file
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class StubProcess:
         self.started = time.monotonic()
         self.segments = SegmentTable()
         self.layouts = LayoutCodec()
+        self.messages = MessageReader(self.layouts)
         key = f"{settings.prefix}{name}"
         segment = _first_segment(key, settings.default_bytes)
         ours, theirs = socket.socketpair()
@@ -90,12 +92,12 @@ class StubProcess:
         finally:
             theirs.close()
             os.close(lifeline)
-        first = self.segments.add(_FIRST_SEGMENT, segment, settings.default_bytes)
+        first = self._first = self.segments.add(_FIRST_SEGMENT, segment, settings.default_bytes)
         self.arena = Arena(
             key,
             self.segments,
             first=first,
-            part=(0, settings.default_bytes // 2),
+            part=(STARTED_BYTES, settings.default_bytes // 2),
             numbers=count(2, 2),
             growth_bytes=settings.growth_bytes,
             announce=self._link.announce,
@@ -111,9 +113,29 @@ class StubProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def last_started(self) -> int:
+        """The number of the batch that the child has begun last; still true when it is dead."""
+        (number,) = STARTED.unpack_from(self._first.view)
+        return int(number)
+
+    def packer(self) -> Packer:
+        """An empty frame for the child."""
+        return Packer(self.arena, self.layouts)
+
     def send(self, frame: bytes) -> bool:
         """Send a frame. False when the child is known to be gone: it will never see any of it."""
         return self._link.send(frame)
+
+    def hold(self) -> None:
+        """Let what is sent from now on wait for `release`."""
+        if isinstance(self._link.channel, LoopChannel):
+            self._link.channel.hold()
+
+    def release(self) -> None:
+        """Send what was held. If the child is gone, that is noticed elsewhere."""
+        if isinstance(self._link.channel, LoopChannel):
+            self._link.channel.release()
 
     def ask(
         self,
