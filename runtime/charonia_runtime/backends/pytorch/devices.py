@@ -15,8 +15,8 @@ from charonia_runtime.core.datatypes import DataType
 class Device(Protocol):
     """What an instance needs of its device. Tensors stay there until `to_host`."""
 
-    def active(self) -> AbstractContextManager[Any]:
-        """Inside, torch puts its work on this device and into this instance's stream."""
+    def stream(self) -> AbstractContextManager[Any]:
+        """A context, to be entered for each execution: inside, torch puts its work into this instance's stream."""
 
     def from_host(self, array: npt.NDArray[Any], datatype: DataType) -> Any:
         """A copy of `array` on the device."""
@@ -57,7 +57,7 @@ class HostDevice:
         self._from_numpy: Callable[[npt.NDArray[Any]], Any] = torch.from_numpy
         self._bfloat16, self._int16 = torch.bfloat16, torch.int16
 
-    def active(self) -> AbstractContextManager[Any]:
+    def stream(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def from_host(self, array: npt.NDArray[Any], datatype: DataType) -> Any:
@@ -89,7 +89,7 @@ class CudaDevice:
         self._stream = torch.cuda.Stream(self._device)
         self._dtypes = {datatype: dtype for dtype, datatype in datatypes(torch).items()}
 
-    def active(self) -> AbstractContextManager[Any]:
+    def stream(self) -> AbstractContextManager[Any]:
         stream: AbstractContextManager[Any] = self._torch.cuda.stream(self._stream)
         return stream
 

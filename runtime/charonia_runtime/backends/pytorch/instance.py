@@ -1,7 +1,8 @@
 """One instance: a batch's inputs into a program, its outputs back to the requests."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
@@ -25,7 +26,13 @@ class Instance:
         self._torch = torch
         self._program: Program | None = program
         self._device = device
-        self._settings = settings
+        # Made once, entered for each execution.
+        self._stream = device.stream()
+        self._gradients = torch.inference_mode() if settings.inference_mode else torch.no_grad()
+        self._optimization: Callable[[], AbstractContextManager[Any]] = (
+            nullcontext if settings.optimized_execution else partial(torch.jit.optimized_execution, False)
+        )
+        self._cache_cleaning = settings.cache_cleaning
         self._datatypes = datatypes(torch)
         self._batch_inputs = config.batch_inputs
         self._batch_outputs = {name: spec for spec in config.batch_outputs for name in spec.target_names}
@@ -39,7 +46,7 @@ class Instance:
         program = self._program
         if program is None:
             raise InternalError("the instance is closed")
-        with self._modes():
+        with self._stream, self._gradients, self._optimization():
             values = self._values(batch, program)
             batch.mark_inputs_ready()
             try:
@@ -55,22 +62,12 @@ class Instance:
             except Exception as error:
                 raise execution_error(error) from error
         self._answer(batch, outputs)
-        if self._settings.cache_cleaning:
+        if self._cache_cleaning:
             self._device.clean()
 
     def close(self) -> None:
         self._program = None
         self._device.clean()
-
-    def _modes(self) -> AbstractContextManager[Any]:
-        """What holds during an execution: torch's switches of this thread."""
-        torch, settings = self._torch, self._settings
-        modes = ExitStack()
-        modes.enter_context(self._device.active())
-        modes.enter_context(torch.inference_mode() if settings.inference_mode else torch.no_grad())
-        if not settings.optimized_execution:
-            modes.enter_context(torch.jit.optimized_execution(False))
-        return modes
 
     def _values(self, batch: Batch, program: Program) -> list[Any]:
         values: list[Any] = [None] * len(program.input_positions)

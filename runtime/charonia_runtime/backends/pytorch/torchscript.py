@@ -27,7 +27,7 @@ class TorchScriptProgram:
         self, torch: Any, module: Any, types: Sequence[str], inputs: Mapping[str, int], outputs: Mapping[str, int]
     ) -> None:
         self._tensor_class = torch.Tensor
-        self._module = module
+        self._forward = module.forward
         self._keys = sorted(inputs, key=lambda name: inputs[name]) if list(types) == [_DICTIONARY] else []
         self._numbers = [position for position, name in enumerate(types) if name in _NUMBER_TYPES]
         self._names = {position: name for name, position in inputs.items()}
@@ -37,7 +37,7 @@ class TorchScriptProgram:
     def run(self, values: list[Any]) -> Sequence[Any]:
         for position in self._numbers:
             values[position] = _only_value(values[position], self._names[position])
-        result = self._module(dict(zip(self._keys, values, strict=True))) if self._keys else self._module(*values)
+        result = self._forward(dict(zip(self._keys, values, strict=True))) if self._keys else self._forward(*values)
         leaves: Sequence[Any] = result if isinstance(result, tuple) else (result,)
         for leaf in leaves:
             if not isinstance(leaf, self._tensor_class) and not _is_text(leaf):

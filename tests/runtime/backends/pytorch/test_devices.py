@@ -40,7 +40,7 @@ def test_there_and_back(placement: Placement, datatype: DataType) -> None:
     device = open_device(torch, placement)
     sent = np.array([[0, 1, 1]]).astype(datatype.numpy_dtype)
     sent.flags.writeable = False
-    with device.active():
+    with device.stream():
         tensor = device.from_host(sent, datatype)
         (got, turned) = device.to_host([tensor, tensor.T])
     assert got.dtype == sent.dtype
