@@ -20,6 +20,7 @@ from charonia_runtime.engine.engine import EXTENSIONS, Engine
 from charonia_runtime.engine.model import Model
 from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
+from charonia_runtime.engine.tracing.tracer import Tracer, make_destination
 from charonia_runtime.frontends import load_frontend
 from charonia_runtime.logs import Log, table
 from charonia_runtime.options import ServeOptions
@@ -71,7 +72,8 @@ class _Server:
 
     async def _run(self, repositories: RemoteRepositories) -> int:
         try:
-            self._engine = _make_engine(self._options, self._log, repositories)
+            self._tracer = Tracer(make_destination(self._options.trace.start))
+            self._engine = _make_engine(self._options, self._log, repositories, self._tracer)
             await self._engine.start()
         except InferenceError as error:
             return _failed(f"creating server: {error.code.value} - {error.message}")
@@ -126,6 +128,7 @@ class _Server:
             await self._engine.stop(max(deadline - clock(), 0))
             for frontend in last:
                 await frontend.stop(max(deadline - clock(), 0))
+            await asyncio.to_thread(self._tracer.close)
         except InferenceError as error:
             return _failed(f"failed to stop server: {error.code.value} - {error.message}")
         return 0
@@ -149,7 +152,9 @@ class _Server:
         logger.info(table(("Option", "Value"), rows))
 
 
-def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositories) -> Engine:
+def _make_engine(
+    options: ServeOptions, log: Log, repositories: RemoteRepositories, tracer: Tracer
+) -> Engine:
     """Raises InferenceError when the options ask for what cannot be had."""
     environment = options.environment
     shared_memory = SharedMemoryRegistry(options.shared_memory)
@@ -165,10 +170,11 @@ def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositori
             delay_backlog=environment.backlog_waits_for,
         ),
         shared_memory=shared_memory,
-        settings=partial(SettingsStore, log, options.trace.start),
+        settings=partial(SettingsStore, log, options.trace.start, tracer=tracer),
         resolve_memory=shared_memory.resolve,
         cache=options.cache.make(options.compatibility.cache_directory, {"redis": environment.redis_credentials}),
         first_responses=options.count_first_responses,
+        tracing=tracer,
         gpus=environment.gpus,
         refresh=repositories.refresh,
     )

@@ -37,6 +37,7 @@ from charonia_runtime.core.server import (
 )
 from charonia_runtime.core.statistics import ModelStatistics
 from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.core.tracing import NO_TRACING, Tracing
 
 Respond = Callable[[InferenceRequest], Iterable[InferenceResponse] | None]
 """Request → its responses in order; the last one is made final. None leaves it open: see `FakeServer.answer`."""
@@ -202,6 +203,7 @@ class FakeServer:
         self.settings = FakeSettings()
         self.custom_metrics = CustomMetrics()
         self.cache_use: CacheUse | None = None
+        self.tracing: Tracing = NO_TRACING
         self.models: dict[str, dict[int, FakeModel]] = {}
         self.requests: list[InferenceRequest] = []
         self.submitted = asyncio.Event()

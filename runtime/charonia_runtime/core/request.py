@@ -75,6 +75,25 @@ class ResponseFlow(Protocol):
         """
 
 
+class Trace(Protocol):
+    """One request that is being recorded. Used on the event loop's thread. Times are the monotonic clock's."""
+
+    def note(self, name: str, ns: int) -> None:
+        """Something happened in the frontend, for instance `HTTP_RECV_START`."""
+
+    def follow(self, request: "InferenceRequest", *, ensemble: bool) -> None:
+        """Record what becomes of `request`, which is about to be submitted to its model."""
+
+    def follow_step(self, request: "InferenceRequest", *, ensemble: bool) -> None:
+        """The same of a request that this one, an ensemble's, makes to another model; it gets a trace of its own."""
+
+    def refused(self) -> None:
+        """The request that it was to follow was not accepted: nothing becomes of it."""
+
+    def end(self) -> None:
+        """The frontend has nothing more to tell. Called once, in any case."""
+
+
 @dataclass(slots=True)
 class InferenceRequest:
     """
@@ -107,6 +126,8 @@ class InferenceRequest:
     """The models that wait for this request's answer, outermost first: those that called it while they ran."""
     executed: Callable[[ExecutionTimes], None] | None = None
     """Is told of the execution that answers the request, before its sink: an ensemble sums up those of its steps."""
+    trace: Trace | None = None
+    """Who records what becomes of the request; None for all but a few."""
     deadline_ns: int = 0
     """Monotonic clock when the queue gives it up or puts it back; 0 for never. The scheduler's own."""
 

@@ -10,6 +10,7 @@ from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest
 from charonia_runtime.core.statistics import ModelStatistics
+from charonia_runtime.core.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ class InferenceServer(Protocol):
 
     shared_memory: SharedMemory
     settings: Settings
+    tracing: Tracing
+    """Frontends ask it for a trace of each request while it is active, and hand that on with the request."""
     custom_metrics: CustomMetrics
     """What models count by themselves."""
     cache_use: CacheUse | None

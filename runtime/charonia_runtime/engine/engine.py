@@ -28,6 +28,7 @@ from charonia_runtime.core.server import (
     VersionStatistics,
 )
 from charonia_runtime.core.statistics import FIRST_RESPONSE_BOUNDS_MS, FIRST_RESPONSE_FAMILY
+from charonia_runtime.core.tracing import NO_TRACING, Tracing
 from charonia_runtime.engine.admission import MemoryResolver
 from charonia_runtime.engine.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.cached_model import CachedModel
@@ -84,6 +85,7 @@ class Engine:
         resolve_memory: MemoryResolver | None = None,
         cache: ResponseCache | None = None,
         first_responses: bool = False,
+        tracing: Tracing = NO_TRACING,
         gpus: tuple[int, ...] = (),
         refresh: Callable[[], None] | None = None,
     ) -> None:
@@ -96,6 +98,7 @@ class Engine:
         """
         self.shared_memory: SharedMemory = shared_memory
         self.settings: Settings = settings(self.serves)
+        self.tracing = tracing
         self.custom_metrics = CustomMetrics()
         """What models count by themselves, for the metrics endpoint."""
         self.cache_use = cache.use if cache is not None else None
@@ -173,7 +176,16 @@ class Engine:
                 "requests"
             )
         serving = self._registry.find(request.model_name, request.model_version).copy
-        serving.submit(request)
+        trace = request.trace
+        if trace is None:
+            serving.submit(request)
+            return
+        trace.follow(request, ensemble=bool(serving.composing))
+        try:
+            serving.submit(request)
+        except InferenceError:
+            trace.refused()
+            raise
 
     def cancel(self, request: InferenceRequest) -> None:
         request.cancelled = True

@@ -14,6 +14,8 @@ from typing import Any, Final
 from charonia_runtime.core.errors import InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.server import LogSettings, TraceSettings
 from charonia_runtime.engine.trace_options import LEVELS, TraceStart, TraceValues
+from charonia_runtime.engine.tracing.sampling import Sampler
+from charonia_runtime.engine.tracing.tracer import Tracer
 from charonia_runtime.logs import Log
 
 _INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
@@ -33,19 +35,39 @@ class SettingsStore:
     The engine's `core.server.Settings`. Used on the event loop's thread.
 
     Three layers make a model's trace settings: the command line, what clients set for all models, what they set for
-    it. `is_ready` tells whether a model of that name serves.
+    it. `is_ready` tells whether a model of that name serves. `tracer` obeys the settings.
     """
 
-    def __init__(self, log: Log, trace: TraceStart, is_ready: Callable[[str], bool]) -> None:
+    def __init__(
+        self, log: Log, trace: TraceStart, is_ready: Callable[[str], bool], tracer: Tracer | None = None
+    ) -> None:
         self._log = log
         self._is_ready = is_ready
         self._start = trace
         self._for_all: _Overrides = {}
         self._for_model: dict[str, _Overrides] = {}
+        self._samplers: dict[str, Sampler] = {}
+        """One for all models, under the empty name, and one for each model with settings of its own."""
+        self._tracer = tracer
+        if tracer is not None:
+            tracer.use(self)
 
     def trace(self, model: str = "") -> TraceSettings:
         self._check_model(model)
-        return self._render(self.trace_values(model))
+        return self._render(replace(self.trace_values(model), count=self.sampler(model).left))
+
+    @property
+    def traces(self) -> bool:
+        """Whether the trace level of any model is not OFF."""
+        return any(self.trace_values(model).levels for model in ("", *self._for_model))
+
+    def sampler(self, model: str) -> Sampler:
+        """What counts the model's requests: together with those of all others that have no settings of their own."""
+        key = model if model in self._for_model else ""
+        found = self._samplers.get(key)
+        if found is None:
+            found = self._samplers[key] = Sampler(self.trace_values(key))
+        return found
 
     def trace_values(self, model: str = "") -> TraceValues:
         """What holds for a model now, or for those without settings of their own."""
@@ -64,7 +86,14 @@ class SettingsStore:
             self._for_model[model] = wanted
         else:
             self._for_model.pop(model, None)
+        self._count_anew(model)
         return self.trace(model)
+
+    def _count_anew(self, model: str) -> None:
+        """Changed settings begin to count at once: those of one model, or all, which may follow the common ones."""
+        replaced = [self._samplers.pop(key) for key in list(self._samplers) if not model or key == model]
+        if self._tracer is not None:
+            self._tracer.settings_changed(replaced)
 
     def log(self) -> LogSettings:
         switches = self._log.switches

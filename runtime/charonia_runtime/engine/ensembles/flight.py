@@ -128,9 +128,13 @@ class Flight:
         member = self._member(run)
         request = self._step_request(run, member)
         self._running[run] = request
+        if self.request.trace is not None:
+            self.request.trace.follow_step(request, ensemble=bool(member.copy.composing))
         try:
             member.copy.submit(request)
         except InferenceError as error:
+            if request.trace is not None:
+                request.trace.refused()
             self._end_run(run)
             if not self._over:
                 self._step_failed(run, error)

@@ -1,13 +1,14 @@
 """The two inference calls: ModelInfer, one request and one answer, and ModelStreamInfer, the work of `InferStream`."""
 
 import asyncio
+import time
 
 from charonia_runtime.core.errors import UnsupportedError
-from charonia_runtime.core.request import InferenceResponse
+from charonia_runtime.core.request import InferenceResponse, Trace
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpcio.in_flight import InFlight
 from charonia_runtime.frontends.v2_grpcio.options import Options
-from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder
+from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder, begin_trace
 from charonia_runtime.frontends.v2_grpcio.status import Context, shutting_down
 from charonia_runtime.frontends.v2_grpcio.stream import InferStream
 from charonia_runtime.protocols.model_version import parse_version
@@ -52,13 +53,26 @@ class InferenceCalls:
         server = self._server
         if server.find_model(message.model_name, version).config.decoupled:
             raise UnsupportedError("ModelInfer RPC doesn't support models with decoupled transaction policy")
+        trace = begin_trace(server, message.model_name, context) if server.tracing.active else None
+        if trace is None:
+            return await self._infer(message, version, context, None)
+        try:
+            return await self._infer(message, version, context, trace)
+        finally:
+            trace.note("GRPC_SEND_START", time.monotonic_ns())
+            trace.note("GRPC_SEND_END", time.monotonic_ns())
+            trace.end()
+
+    async def _infer(
+        self, message: InferMessage, version: int, context: Context, trace: Trace | None
+    ) -> InferenceResponse:
         reply = Reply()
-        request = await self._builder.build(message, version, reply, context)
-        server.submit(request)
+        request = await self._builder.build(message, version, reply, context, trace)
+        self._server.submit(request)
         try:
             return await reply.response()
         except asyncio.CancelledError:
-            server.cancel(request)
+            self._server.cancel(request)
             raise
 
     def end_streams(self) -> None:

@@ -7,16 +7,17 @@ models leave as they come. One task reads, the call's own task writes, sinks put
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 
 import grpc.aio
 
 from charonia_runtime.core.errors import InferenceError
-from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse, Trace
 from charonia_runtime.frontends.v2_grpcio import metadata
 from charonia_runtime.frontends.v2_grpcio.in_flight import InFlight
-from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder
+from charonia_runtime.frontends.v2_grpcio.requests import RequestBuilder, begin_trace
 from charonia_runtime.frontends.v2_grpcio.status import Context, shutting_down, unexpected
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import (
@@ -144,7 +145,9 @@ class InferStream:
         version = parse_version(message.version_text)
         server = self._builder.server
         answer.decoupled = server.find_model(message.model_name, version).config.decoupled
-        request = await self._builder.build(message, version, answer, self._context)
+        if server.tracing.active:
+            answer.trace = begin_trace(server, message.model_name, self._context)
+        request = await self._builder.build(message, version, answer, self._context, answer.trace)
         answer.wants_empty_final = message.wants_empty_final
         request.flow = answer
         answer.request = request
@@ -189,6 +192,8 @@ class InferStream:
         if answer in self._open:
             self._open.remove(answer)
             self._in_flight.end()
+            if answer.trace is not None:
+                answer.trace.end()
 
     def _written(self, answer: "StreamAnswer", size: int) -> None:
         self._waiting_bytes -= size
@@ -213,8 +218,8 @@ class StreamAnswer:
     """The sink and the flow of one request of a stream."""
 
     __slots__ = (
-        "decoupled", "done", "held", "id", "model_name", "queued", "request", "stream", "version_text", "waiting",
-        "wants_empty_final",
+        "decoupled", "done", "held", "id", "model_name", "queued", "request", "stream", "trace", "version_text",
+        "waiting", "wants_empty_final",
     )  # fmt: skip
 
     def __init__(self, stream: InferStream) -> None:
@@ -224,6 +229,7 @@ class StreamAnswer:
         self.version_text = ""
         """The three as the client wrote them: errors repeat them."""
         self.request: InferenceRequest | None = None
+        self.trace: Trace | None = None
         self.wants_empty_final = False
         self.decoupled = False
         self.queued = False
@@ -241,7 +247,11 @@ class StreamAnswer:
             stream.end(response.error)
             return
         if not response.flag_only or self.wants_empty_final:
-            stream.put(self, self._encode(response))
+            message = self._encode(response)
+            if self.trace is not None:
+                self.trace.note("GRPC_SEND_START", time.monotonic_ns())
+                self.trace.note("GRPC_SEND_END", time.monotonic_ns())
+            stream.put(self, message)
         if response.final:
             stream.finish(self)
 

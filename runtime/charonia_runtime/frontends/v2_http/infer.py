@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnsupportedError
-from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse, Trace
 from charonia_runtime.frontends.v2_http.answers import JSON, TEXT, error_answer
 from charonia_runtime.frontends.v2_http.compression import ENCODINGS, choose_encoding, compress, decompress
 from charonia_runtime.frontends.v2_http.services import Services
@@ -37,7 +38,9 @@ class InferExchange:
     Refusals before the JSON is read are text/plain, then application/json, those of the execution text/plain again.
     """
 
-    __slots__ = ("_connection", "_count", "_form", "_inference", "_model", "_request", "_response", "_services")
+    __slots__ = (
+        "_connection", "_count", "_form", "_inference", "_model", "_request", "_response", "_services", "_trace",
+    )  # fmt: skip
 
     def __init__(self, services: Services, connection: Connection, request: Request, model: str) -> None:
         self._services = services
@@ -48,6 +51,7 @@ class InferExchange:
         self._inference: InferenceRequest | None = None
         self._response: InferenceResponse | None = None
         self._count = 0
+        self._trace: Trace | None = None
 
     def begin(self, version_text: str) -> None:
         """Check, decode and submit the request. Never raises: faults are answered."""
@@ -55,6 +59,8 @@ class InferExchange:
             version = parse_version(version_text)
             config = self._services.server.find_model(self._model, version).config
             _require_one_response(config)
+            if self._services.server.tracing.active:
+                self._begin_trace()
             encoding = self._request.fields.get(b"content-encoding")
             if encoding is None or encoding in {b"", b"identity"}:
                 self._submit(config, version, self._request.body)
@@ -88,6 +94,7 @@ class InferExchange:
     def disconnected(self) -> None:
         if self._inference is not None:
             self._services.server.cancel(self._inference)
+        self._end_trace()
 
     # --- in ---
 
@@ -117,6 +124,9 @@ class InferExchange:
             if services.header_filter:
                 services.header_filter.forward(self._request.header_texts(), inference.parameters)
             self._inference = inference
+            if self._trace is not None:
+                self._trace.note("HTTP_RECV_END", time.monotonic_ns())
+                inference.trace = self._trace
             services.server.submit(inference)
         except InferenceError as error:
             self._inference = None
@@ -155,21 +165,43 @@ class InferExchange:
         accepted = self._request.fields.get(b"accept-encoding")
         encoding = choose_encoding(accepted.decode("latin-1")) if accepted else ""
         if not encoding:
-            self._connection.answer(200, fields, parts)
+            self._reply(200, fields, parts)
             return
         fields += b"Content-Encoding: %b\r\n" % encoding.encode()
         if sum(map(len, parts)) <= _INLINE_DEFLATION_BYTES:
-            self._connection.answer(200, fields, [compress(parts, encoding)])
+            self._reply(200, fields, [compress(parts, encoding)])
         else:
             self._in_thread(partial(compress, parts, encoding), partial(self._answer_compressed, fields))
 
     def _answer_compressed(self, fields: bytes, content: bytes) -> None:
-        self._connection.answer(200, fields, [content])
+        self._reply(200, fields, [content])
 
     def _refuse(self, error: InferenceError, fields: bytes) -> None:
         if self._connection.exchange is self:
             status, body = error_answer(error)
-            self._connection.answer(status, fields, [body])
+            self._reply(status, fields, [body])
+
+    def _reply(self, status: int, fields: bytes, parts: Sequence[Buffer]) -> None:
+        trace = self._trace
+        if trace is None:
+            self._connection.answer(status, fields, parts)
+            return
+        trace.note("HTTP_SEND_START", time.monotonic_ns())
+        self._connection.answer(status, fields, parts)
+        trace.note("HTTP_SEND_END", time.monotonic_ns())
+        self._end_trace()
+
+    # --- traces ---
+
+    def _begin_trace(self) -> None:
+        self._trace = self._services.server.tracing.sample(self._model, self._request.field_text("traceparent"))
+        if self._trace is not None:
+            self._trace.note("HTTP_RECV_START", time.monotonic_ns())
+
+    def _end_trace(self) -> None:
+        trace, self._trace = self._trace, None
+        if trace is not None:
+            trace.end()
 
     def _in_thread(self, work: Callable[[], Any], go_on: Callable[[Any], None]) -> None:
         """Do `work` beside the event loop, then go on with its result, unless the client is gone."""

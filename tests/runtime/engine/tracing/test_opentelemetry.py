@@ -1,0 +1,72 @@
+import pytest
+
+pytest.importorskip("opentelemetry.sdk", reason="needs the extra opentelemetry")
+
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from charonia_runtime.engine.tracing.opentelemetry import OpenTelemetryTraces
+from tests.support.traces import TraceMaker, a_sampler
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def spans(settings=None, sampler=None, **fields):
+    exporter = InMemorySpanExporter()
+    traces = OpenTelemetryTraces(settings or {}, exporter)
+    TraceMaker(traces, sampler).finished(**fields)
+    traces._provider.force_flush()
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def test_the_tree_of_one_request():
+    made = spans(request_id="rid")
+
+    outer, model, compute = made["InferRequest"], made["simple"], made["compute"]
+    assert outer.parent is None
+    assert (model.parent.span_id, compute.parent.span_id) == (outer.context.span_id, model.context.span_id)
+    assert [event.name for event in outer.events] == [
+        "HTTP_RECV_START", "HTTP_RECV_END", "INFER_RESPONSE_COMPLETE", "HTTP_SEND_START", "HTTP_SEND_END",
+    ]  # fmt: skip
+    assert [event.name for event in model.events] == ["REQUEST_START", "QUEUE_START", "REQUEST_END"]
+    assert [event.name for event in compute.events] == [
+        "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", "COMPUTE_END",
+    ]  # fmt: skip
+    assert dict(model.attributes) == {
+        "triton.model_name": "simple",
+        "triton.model_version": 3,
+        "triton.trace_id": 1,
+        "triton.trace_parent_id": 0,
+        "triton.request_id": "rid",
+    }
+    assert (compute.end_time - compute.start_time, outer.kind.name, outer.instrumentation_scope.name) == (
+        300, "SERVER", "triton-server",
+    )  # fmt: skip
+
+
+def test_a_clients_span_is_the_parent():
+    outer = spans(traceparent=PARENT)["InferRequest"]
+
+    assert f"{outer.parent.span_id:x}" == "b7ad6b7169203331"
+    assert f"{outer.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+
+
+def test_a_parent_that_is_none_is_ignored():
+    assert spans(traceparent="nonsense")["InferRequest"].parent is None
+
+
+def test_steps_are_spans_under_their_ensemble():
+    made = spans(steps=1)
+
+    assert made["step"].parent.span_id == made["simple"].context.span_id
+    assert made["compute"].parent.span_id == made["step"].context.span_id
+    assert made["step"].attributes["triton.trace_parent_id"] == 1
+
+
+def test_resources():
+    resource = spans({"resource": ("a=b", "service.name=mine")})["simple"].resource.attributes
+    assert (resource["a"], resource["service.name"]) == ("b", "mine")
+    assert spans()["simple"].resource.attributes["service.name"] == "triton-inference-server"
+
+
+def test_tensors_are_no_spans():
+    assert spans(sampler=a_sampler(levels=("TENSORS",))) == {}

@@ -1,0 +1,91 @@
+from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.request import InferenceResponse
+from tests.support.requests import RecordingSink, a_request
+from tests.support.traces import TIMES, KeptTraces, TraceMaker, run
+
+
+def test_is_finished_when_the_answer_is_sent():
+    kept = KeptTraces()
+    trace = TraceMaker(kept).trace()
+    sink = RecordingSink()
+    request = a_request(sink=sink, id="a")
+
+    trace.follow(request, ensemble=False)
+    run(request)
+    assert (len(sink.responses), kept.traces) == (1, [])
+    trace.end()
+
+    assert kept.traces == [trace]
+    assert (trace.model_version, trace.request_id, trace.times) == (3, "a", TIMES)
+
+
+def test_is_finished_when_a_client_that_is_gone_has_its_answer():
+    kept = KeptTraces()
+    trace = TraceMaker(kept).trace()
+    request = a_request()
+    trace.follow(request, ensemble=False)
+
+    trace.end()
+    assert kept.traces == []
+    run(request)
+
+    assert kept.traces == [trace]
+
+
+def test_a_refused_request_is_left_as_it_was():
+    kept = KeptTraces()
+    trace = TraceMaker(kept).trace()
+    heard = []
+    sink, executed = RecordingSink(), heard.append
+    request = a_request(sink=sink, executed=executed)
+
+    trace.follow(request, ensemble=False)
+    trace.refused()
+    trace.end()
+
+    assert (request.sink, request.executed) == (sink, executed)
+    assert (kept.traces, trace.end_ns) == ([trace], 0)
+
+
+def test_whoever_wanted_to_hear_of_the_execution_still_does():
+    heard = []
+    request = a_request(executed=heard.append)
+    TraceMaker(KeptTraces()).trace().follow(request, ensemble=False)
+
+    run(request)
+
+    assert heard == [TIMES]
+
+
+def test_steps_are_finished_before_their_ensemble():
+    kept = KeptTraces()
+    whole = TraceMaker(kept).finished(steps=2)
+
+    assert [(trace.id, trace.parent_id) for trace in kept.traces] == [(2, 1), (3, 1), (1, 0)]
+    assert [step.id for step in whole.children] == [2, 3]
+    assert whole.times is None
+    assert all(step.times is TIMES and step.end_ns for step in whole.children)
+
+
+def test_responses_of_decoupled_models_are_recorded_one_by_one():
+    trace = TraceMaker(KeptTraces()).trace()
+    request = a_request()
+    trace.follow(request, ensemble=False)
+
+    run(request, final=False)
+    run(request, final=False)
+    run(request, flag_only=True)
+
+    assert len(trace.response_ns) == 2
+
+
+def test_errors_are_answers():
+    trace = TraceMaker(KeptTraces()).trace()
+    request = a_request()
+    trace.follow(request, ensemble=False)
+
+    request.sink.send(InferenceResponse("simple", 3, error=InvalidArgumentError("no")))
+    trace.end()
+
+    assert trace.end_ns
+    assert trace.times is None
