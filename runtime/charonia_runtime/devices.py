@@ -1,9 +1,12 @@
-"""The GPUs of this machine, found without loading a driver or a framework."""
+"""The GPUs and cores of this machine that may be used, found without loading a driver or a framework."""
 
+import math
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _DEVICE_FILE = re.compile(r"nvidia\d+")
 
 
@@ -27,3 +30,22 @@ def visible_gpus(environment: Mapping[str, str], devices: Path = Path("/dev")) -
             valid += 1
         count = min(count, valid)
     return tuple(range(count))
+
+
+def default_thread_count() -> int:
+    """
+    Threads of a framework's pool whose size nobody gave; 0 leaves it to the framework.
+
+    Frameworks count the machine's cores, also in a container that may use only some of them.
+    """
+    available = allowed_cpus(_CGROUP_LIMIT, len(os.sched_getaffinity(0)))
+    return available if available < (os.cpu_count() or 1) else 0
+
+
+def allowed_cpus(limit_file: Path, visible: int) -> int:
+    """Cores that the control group's quota and period in `limit_file` (microseconds) leave of `visible` ones."""
+    try:
+        quota, period = limit_file.read_text().split()
+        return visible if quota == "max" else max(1, min(visible, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):
+        return visible

@@ -1,8 +1,10 @@
-"""Which GPUs a server may use follows from the device files and two environment variables."""
+"""Which GPUs and cores a server may use: device files, environment variables, control groups."""
+
+from pathlib import Path
 
 import pytest
 
-from charonia_runtime.devices import visible_gpus
+from charonia_runtime.devices import allowed_cpus, default_thread_count, visible_gpus
 
 
 @pytest.fixture
@@ -31,3 +33,26 @@ def test_gpus_of_a_machine_that_has_two(two_gpus, environment, gpus):
 
 def test_a_machine_without_gpus(tmp_path):
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "0"}, tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "cores"),
+    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8),
+     ("nonsense", 8)],
+)  # fmt: skip
+def test_a_container_s_limit_bounds_the_pool(tmp_path: Path, limit: str, cores: int) -> None:
+    (tmp_path / "cpu.max").write_text(limit + "\n")
+    assert allowed_cpus(tmp_path / "cpu.max", 8) == cores
+
+
+def test_without_control_groups_all_cores_count(tmp_path: Path) -> None:
+    assert allowed_cpus(tmp_path / "cpu.max", 8) == 8
+
+
+def test_the_library_chooses_where_nothing_limits_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("charonia_runtime.devices._CGROUP_LIMIT", Path("/no/such/file"))
+    assert default_thread_count() == 0
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert default_thread_count() == 8

@@ -1,8 +1,6 @@
 """The onnxruntime package: imported when the first model asks, set up once for the process, its errors translated."""
 
 import importlib.util
-import math
-import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,9 +10,9 @@ from typing import Any
 
 from charonia_runtime.core.errors import InferenceError, InternalError, UnavailableError, UnsupportedError
 from charonia_runtime.core.parameters import boolean_of, integer_of
+from charonia_runtime.devices import default_thread_count
 
 _STATUS = re.compile(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", re.DOTALL)
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _setup_lock = threading.Lock()
 _global_pool_sizes: list[tuple[int, int]] = []
 
@@ -66,25 +64,6 @@ def preload_cuda(library: Any) -> None:
     with _setup_lock:
         if hasattr(library, "preload_dlls"):
             library.preload_dlls()
-
-
-def default_thread_count() -> int:
-    """
-    Threads of a pool whose size nobody gave; 0 leaves it to onnxruntime.
-
-    onnxruntime counts the machine's cores, also in a container that may use only some of them.
-    """
-    available = allowed_cpus(_CGROUP_LIMIT, len(os.sched_getaffinity(0)))
-    return available if available < (os.cpu_count() or 1) else 0
-
-
-def allowed_cpus(limit_file: Path, visible: int) -> int:
-    """Cores that the control group's quota and period in `limit_file` (microseconds) leave of `visible` ones."""
-    try:
-        quota, period = limit_file.read_text().split()
-        return visible if quota == "max" else max(1, min(visible, math.ceil(int(quota) / int(period))))
-    except (OSError, ValueError):
-        return visible
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from charonia_runtime.backends.onnxruntime.library import default_thread_count, preload_cuda, translated_errors
+from charonia_runtime.backends.onnxruntime.library import preload_cuda, translated_errors
 from charonia_runtime.backends.onnxruntime.providers import CUDA, OPENVINO, Provider, check_available
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.core.parameters import boolean_of, integer_of
+from charonia_runtime.devices import default_thread_count
 
 _SPINNING_OFF = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
 _SHRINKAGE: Final = "memory.enable_memory_arena_shrinkage"

@@ -12,6 +12,7 @@ from typing import Any
 from charonia_runtime.backends.pytorch.settings import Settings
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError, UnavailableError, UnsupportedError
+from charonia_runtime.devices import default_thread_count
 
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -49,6 +50,8 @@ def set_up_process(torch: Any, settings: Settings, model: str) -> None:
     """Do what `settings` say of the whole process. The first model that says something of a switch decides it."""
     if settings.intra_op_threads:
         _choose("INTRA_OP_THREAD_COUNT", model, torch.set_num_threads, settings.intra_op_threads)
+    elif "INTRA_OP_THREAD_COUNT" not in _chosen_by and 0 < default_thread_count() < torch.get_num_threads():
+        torch.set_num_threads(default_thread_count())
     if settings.inter_op_threads:
         _choose("INTER_OP_THREAD_COUNT", model, torch.set_num_interop_threads, settings.inter_op_threads)
     if not settings.cudnn:

@@ -8,8 +8,6 @@ import onnxruntime
 import pytest
 
 from charonia_runtime.backends.onnxruntime.library import (
-    allowed_cpus,
-    default_thread_count,
     translate,
     translated_errors,
 )
@@ -48,29 +46,6 @@ def test_errors_carry_the_library_s_code(raised: Exception, text: str) -> None:
 def test_our_own_errors_stay_as_they_are() -> None:
     with pytest.raises(NotFoundError), translated_errors():
         raise NotFoundError("gone")
-
-
-@pytest.mark.parametrize(
-    ("limit", "cores"),
-    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8),
-     ("nonsense", 8)],
-)  # fmt: skip
-def test_a_container_s_limit_bounds_the_pool(tmp_path: Path, limit: str, cores: int) -> None:
-    (tmp_path / "cpu.max").write_text(limit + "\n")
-    assert allowed_cpus(tmp_path / "cpu.max", 8) == cores
-
-
-def test_without_control_groups_all_cores_count(tmp_path: Path) -> None:
-    assert allowed_cpus(tmp_path / "cpu.max", 8) == 8
-
-
-def test_the_library_chooses_where_nothing_limits_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    monkeypatch.setattr("charonia_runtime.backends.onnxruntime.library._CGROUP_LIMIT", Path("/no/such/file"))
-    assert default_thread_count() == 0
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
-    assert default_thread_count() == 8
 
 
 def test_nothing_is_imported_before_a_model_asks() -> None:

@@ -25,6 +25,9 @@ class FakeTorch:
         self.backends = SimpleNamespace(cudnn=SimpleNamespace(enabled=True))
         self._C = SimpleNamespace(_jit_set_profiling_mode=lambda value: self.told.append(("profiling", value)))
 
+    def get_num_threads(self) -> int:
+        return 64
+
     def set_num_threads(self, count: int) -> None:
         self.told.append(("intra", count))
 
@@ -35,6 +38,7 @@ class FakeTorch:
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
     monkeypatch.setattr(library, "_chosen_by", {})
+    monkeypatch.setattr(library, "default_thread_count", lambda: 0)
     return FakeTorch()
 
 
@@ -48,6 +52,12 @@ def test_nothing_is_said_unless_a_model_says_it(torch: FakeTorch) -> None:
     set_up_process(torch, Settings(), "m")
     assert torch.told == []
     assert torch.backends.cudnn.enabled
+
+
+def test_a_container_s_limit_bounds_the_threads(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "default_thread_count", lambda: 2)
+    set_up_process(torch, Settings(), "m")
+    assert torch.told == [("intra", 2)]
 
 
 def test_switches_of_the_process(torch: FakeTorch) -> None:
