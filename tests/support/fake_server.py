@@ -198,11 +198,12 @@ class FakeServer:
     What it says: `live`, `ready`, `metadata`, `index`, `documents` (name → configuration document), `load_error`.
     """
 
+    cache_use: CacheUse | None = None
+
     def __init__(self) -> None:
         self.shared_memory = FakeSharedMemory()
         self.settings = FakeSettings()
         self.custom_metrics = CustomMetrics()
-        self.cache_use: CacheUse | None = None
         self.tracing: Tracing = NO_TRACING
         self.models: dict[str, dict[int, FakeModel]] = {}
         self.requests: list[InferenceRequest] = []

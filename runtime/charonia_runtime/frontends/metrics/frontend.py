@@ -60,6 +60,9 @@ class Frontend:
         await self._listener.start(bound)
         logger.info("Started Metrics Service at %s", self.address)
 
+    def retire(self) -> None:
+        """Nothing: a scraper may keep its connection until the end, to see how the drain goes."""
+
     async def stop(self, timeout_seconds: float) -> None:
         self._sampler.stop()
         if self._listener is not None:
@@ -74,7 +77,7 @@ class Frontend:
         texts = []
         for text in render(self._registry.collect()):
             texts.append(text)
-            # One family of a thousand models is a few milliseconds; others get the loop in between.
+            # A thousand models take a tenth of a second; others get the loop in between.
             await asyncio.sleep(0)
         return "".join(texts).encode()
 

@@ -48,9 +48,17 @@ def test_what_tells_lines_of_a_series_apart_comes_last():
 
 
 def test_families_without_series_have_no_text():
-    assert list(render([family("a", "gauge"), family("b", "counter", ({}, 1))])) == [
-        "# HELP b text\n# TYPE b counter\nb 1\n"
-    ]
+    text = "".join(render([family("a", "gauge"), family("b", "counter", ({}, 1))]))
+
+    assert text == "# HELP b text\n# TYPE b counter\nb 1\n"
+
+
+def test_long_families_come_in_pieces():
+    metric = family("a", "gauge", *(({"n": str(index)}, index) for index in range(1000)))
+    pieces = list(render([metric]))
+
+    assert max(piece.count("\n") for piece in pieces) <= 256
+    assert "".join(pieces).splitlines()[2:] == [f'a{{n="{index}"}} {index}' for index in range(1000)]
 
 
 def test_help_stays_on_its_line():
