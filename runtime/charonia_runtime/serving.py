@@ -175,6 +175,7 @@ def _make_engine(
         cache=options.cache.make(options.compatibility.cache_directory, {"redis": environment.redis_credentials}),
         first_responses=options.count_first_responses,
         tracing=tracer,
+        agent_directory=options.compatibility.repoagent_directory,
         gpus=environment.gpus,
         refresh=repositories.refresh,
     )

@@ -86,6 +86,7 @@ class Engine:
         cache: ResponseCache | None = None,
         first_responses: bool = False,
         tracing: Tracing = NO_TRACING,
+        agent_directory: str = "/opt/tritonserver/repoagents",
         gpus: tuple[int, ...] = (),
         refresh: Callable[[], None] | None = None,
     ) -> None:
@@ -117,7 +118,9 @@ class Engine:
         self._files = FileThreads()
         self._loader = ModelLoader(
             self._registry,
-            ModelReader(self._repositories, auto_complete=options.auto_complete).read,
+            ModelReader(
+                self._repositories, auto_complete=options.auto_complete, agent_directory=agent_directory
+            ).read,
             self._create,
             self._files,
             parallel=options.model_load_thread_count,

@@ -14,6 +14,7 @@ from charonia_runtime.core.errors import InferenceError, InternalError
 from charonia_runtime.core.platforms import derive_backend
 from charonia_runtime.core.validation import validate_config, validate_tensors
 from charonia_runtime.core.versions import select_versions
+from charonia_runtime.engine.agents import run_agents
 from charonia_runtime.engine.overrides import OverrideDirectory
 from charonia_runtime.engine.repository import ModelRepositories, RepositoryEntry, is_model_name
 from charonia_runtime.protocols.model_config import complete, parse_json, parse_text
@@ -51,11 +52,22 @@ class PollError(Exception):
 
 
 class ModelReader:
-    """Reads models of `repositories`; `auto_complete` says whether backends may complete configurations later."""
+    """
+    Reads models of `repositories`; `auto_complete` says whether backends may complete configurations later.
 
-    def __init__(self, repositories: ModelRepositories, *, auto_complete: bool = True) -> None:
+    `agent_directory` is where the operator expects repository agents of their own.
+    """
+
+    def __init__(
+        self,
+        repositories: ModelRepositories,
+        *,
+        auto_complete: bool = True,
+        agent_directory: str = "/opt/tritonserver/repoagents",
+    ) -> None:
         self._repositories = repositories
         self._auto_complete = auto_complete
+        self._agent_directory = agent_directory
 
     def read(self, name: str, override: Override | None = None) -> PolledModel:
         """Read model `name`. Raises PollError."""
@@ -82,6 +94,7 @@ class ModelReader:
         `override` is JSON that replaces the configuration file. Raises InferenceError (model-config §7.1).
         """
         given = self._read_config(entry) if override is None else parse_json(override)
+        run_agents(given.repository_agents, entry.directory, self._agent_directory)
         named = given if given.name else replace(given, name=entry.name)
         config = complete(derive_backend(named, entry.first_version_files))
         validate_config(config, entry.name)

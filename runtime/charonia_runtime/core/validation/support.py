@@ -17,11 +17,6 @@ def refuse_unsupported(config: ModelConfig) -> None:
     Settings that only other backends' hardware would use (CUDA graphs, secondary devices, pinned memory) are accepted
     and without effect, as they are in Triton.
     """
-    for index, agent in enumerate(config.repository_agents):
-        raise UnsupportedError(
-            f"'model_repository_agents.agents[{index}]' of model '{config.name}' names the agent '{agent.name}': "
-            "repository agents are not supported"
-        )
     if _BATCHING_LIBRARY in config.parameters:
         raise UnsupportedError(
             f"'parameters[\"{_BATCHING_LIBRARY}\"]' of model '{config.name}' names the library "

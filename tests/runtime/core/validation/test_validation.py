@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from charonia_runtime.core.backend import BackendTraits
-from charonia_runtime.core.config import InstanceGroup, InstanceKind, ModelConfig, RepositoryAgent
+from charonia_runtime.core.config import InstanceGroup, InstanceKind, ModelConfig
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.instances import resolve_instance_groups
@@ -106,7 +106,6 @@ def test_growable_states_need_gpu_instances() -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"repository_agents": (RepositoryAgent("sum", {}),)}, "model_repository_agents.agents[0]"),
         ({"parameters": {"TRITON_BATCH_STRATEGY_PATH": "x.so"}}, 'parameters["TRITON_BATCH_STRATEGY_PATH"]'),
         (TENSORRT | {"inputs": (a_tensor("A"), a_tensor("B", is_shape_tensor=True))}, "input[1].is_shape_tensor"),
         (TENSORRT | {"outputs": (a_tensor("A", is_non_linear_format=True),)}, "output[0].is_non_linear_format_io"),
