@@ -188,6 +188,7 @@ class LoopRunner:
         """How long the model takes, without the way there and back."""
         self._batches: dict[int, Batch] = {}
         self._begun = 0
+        self._beginning = False
         self._running: set[int] = set()
         self._done: list[int] = []
         self._last_end_ns = 0
@@ -222,23 +223,31 @@ class LoopRunner:
         batch = Batch(self._config, self._version, requests, partial(self._report, number))
         self._batches[number] = batch
         done = partial(self._note_done, number)
+        self._beginning = True
         try:
             self._instance.begin(batch, done, more=more)
         except Exception as error:  # noqa: BLE001 - a backend's fault is its requests' answer
             fail_with(batch, error, self.placement)
             done()
+        self._beginning = False
 
     def _note_done(self, number: int) -> None:
         """
-        Report the execution, with those that end in the same turn of the loop, once this turn is over.
+        Report the execution; those that end in the same turn of the loop together, once this turn is over.
 
-        Not at once: an instance that is done before `begin` returns would have us call ourselves without end.
+        Nor at once while `begin` runs: an instance that is done before it returns would have us call ourselves without
+        end.
         """
-        if number in self._running:
-            self._running.remove(number)
-            self._done.append(number)
-            if len(self._done) == 1:
-                self._loop.call_soon(self._report_done)
+        if number not in self._running:
+            return
+        self._running.remove(number)
+        self._done.append(number)
+        if len(self._done) > 1:
+            return
+        if self._running or self._beginning:
+            self._loop.call_soon(self._report_done)
+        else:
+            self._report_done()
 
     def _report_done(self) -> None:
         done, self._done = self._done, []

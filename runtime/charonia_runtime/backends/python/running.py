@@ -93,11 +93,11 @@ class RunningBatches:
 
     def finish(self, running: RunningBatch) -> None:
         """`execute` is over: the instance can take the next batch. What is not answered yet comes later."""
+        self._release(running)
         if not running.executed:
             running.executed = True
             running.done()
-        if running.batch.complete and self._batches.pop(running.number, None) is not None:
-            self._free(running)
+            self._release(running)  # the engine has answered what the model forgot
 
     def forget(self, running: RunningBatch) -> None:
         """The child will never see the batch."""
@@ -236,6 +236,10 @@ class RunningBatches:
 
     def _borrow(self, block: Block) -> memoryview:
         return self._stub.segments.borrow(block.segment.number, block.offset, block.size)
+
+    def _release(self, running: RunningBatch) -> None:
+        if running.batch.complete and self._batches.pop(running.number, None) is not None:
+            self._free(running)
 
     def _free(self, running: RunningBatch) -> None:
         """Inputs that are outputs now are freed with the last view of them, the others at once."""
