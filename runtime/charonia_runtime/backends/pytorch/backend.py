@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 from charonia_runtime.backends.pytorch.devices import device_name, open_device
 from charonia_runtime.backends.pytorch.exported import load_exported
 from charonia_runtime.backends.pytorch.instance import Instance
-from charonia_runtime.backends.pytorch.library import import_library, set_up_process
+from charonia_runtime.backends.pytorch.library import has_cuda_build, import_library, set_up_process
 from charonia_runtime.backends.pytorch.program import Program, check_configuration
 from charonia_runtime.backends.pytorch.settings import Settings, read_settings
 from charonia_runtime.backends.pytorch.torchscript import load_torchscript
 from charonia_runtime.core.backend import BackendTraits, ModelFiles
 from charonia_runtime.core.batch_tensors import check_kinds
-from charonia_runtime.core.config import ModelConfig, Placement
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.errors import UnavailableError
 from charonia_runtime.core.instances import placements, resolve_instance_groups
 from charonia_runtime.model_file import find_model_file
@@ -33,7 +33,11 @@ class Backend:
     """
 
     traits: ClassVar[BackendTraits] = BackendTraits(
-        default_model_filename=_TORCHSCRIPT_FILE, any_thread=True, python_runtime=True
+        default_model_filename=_TORCHSCRIPT_FILE,
+        # With a build for processors only, a model that says nothing of devices runs there.
+        preferred_kind=InstanceKind.AUTO if has_cuda_build() else InstanceKind.CPU,
+        any_thread=True,
+        python_runtime=True,
     )
 
     def __init__(self, files: ModelFiles) -> None:

@@ -79,8 +79,9 @@ def _load_compiled(path: Path, device: str | None) -> _Loaded:
     from torch.utils import _pytree as trees
 
     check_inputs_of_compiled_models()
-    index = int(device.removeprefix("cuda:")) if device and device.startswith("cuda:") else -1
-    loader = inductor.aoti_load_package(str(path), device_index=index).loader
+    # Older releases of torch do not know `device_index`.
+    on_gpu: dict[str, Any] = {"device_index": int(device.removeprefix("cuda:"))} if device not in {None, "cpu"} else {}
+    loader = inductor.aoti_load_package(str(path), **on_gpu).loader
     takes, gives = (trees.treespec_loads(text) for text in loader.get_call_spec())
     return loader.run, takes, gives
 

@@ -47,16 +47,16 @@ class Instance:
         if program is None:
             raise InternalError("the instance is closed")
         with self._stream, self._gradients, self._optimization():
-            values = self._values(batch, program)
-            batch.mark_inputs_ready()
             try:
+                values = self._values(batch, program)
+                batch.mark_inputs_ready()
                 leaves = program.run(values)
                 self._device.wait()
                 batch.mark_outputs_ready()
                 outputs = self._outputs(program, leaves)
             except InferenceError:
                 raise
-            except self._torch.OutOfMemoryError as error:
+            except self._torch.cuda.OutOfMemoryError as error:
                 self._device.clean()
                 raise execution_error(error) from error
             except Exception as error:

@@ -1,5 +1,6 @@
 """The torch package: imported when the first model asks, told once what holds for the process; its errors."""
 
+import importlib.util
 import logging
 import os
 import threading
@@ -7,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from charonia_runtime.backends.pytorch.settings import Settings
@@ -39,6 +41,13 @@ def import_library() -> Any:
             f'the pytorch backend needs the torch package: pip install "charonia[pytorch]" ({error})'
         ) from error
     return torch
+
+
+def has_cuda_build() -> bool:
+    """Whether the installed package was built for CUDA. Does not import it."""
+    spec = importlib.util.find_spec("torch")
+    locations = (spec.submodule_search_locations or ()) if spec else ()
+    return any(Path(location, "lib", "libtorch_cuda.so").exists() for location in locations)
 
 
 def datatypes(torch: Any) -> Mapping[Any, DataType]:

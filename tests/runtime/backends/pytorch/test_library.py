@@ -1,6 +1,7 @@
 """What the backend tells the torch package, and what it says without it."""
 
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,27 @@ def test_without_the_package_the_error_names_what_to_install(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UnavailableError, match=r'pip install "charonia\[pytorch\]"'):
         load_backend("pytorch")(ModelFiles("m", 1, tmp_path, tmp_path / "1"))
+
+
+@pytest.mark.parametrize("files", [("libtorch_cuda.so",), ("libtorch_cpu.so",)])
+def test_a_build_for_cuda_is_known_by_its_files(
+    files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    for name in files:
+        (tmp_path / "lib" / name).touch()
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    assert library.has_cuda_build() is ("libtorch_cuda.so" in files)
+
+
+def test_nothing_is_imported_before_a_model_asks() -> None:
+    program = (
+        "import sys; from charonia_runtime.backends import load_backend; "
+        "[load_backend(name) for name in ('pytorch', 'openvino', 'fil')]; "
+        "sys.exit(len({'torch', 'openvino', 'treelite'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_nothing_is_said_unless_a_model_says_it(torch: FakeTorch) -> None:
