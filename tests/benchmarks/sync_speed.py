@@ -28,9 +28,9 @@ LARGE_OBJECTS = 200
 PARALLELISM = 8
 
 _REPORT = """
-import json, resource, sys
-usage = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps({"mebibytes": usage.ru_maxrss / 1024, "cpu": usage.ru_utime + usage.ru_stime}))
+import json, os
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(json.dumps({"mebibytes": int(peak) / 1024, "cpu": sum(os.times()[:2])}))
 """
 _SYNC = f"""
 import sys
@@ -73,13 +73,21 @@ def a_server(program: str) -> Iterator[str]:
 
 
 def fill(client: Any, mebibytes: int, files: int) -> None:
-    """Upload what is not there yet."""
+    """Upload both repositories."""
     size = mebibytes * (1 << 20) // LARGE_OBJECTS
     blob = os.urandom(size)
-    wanted = {f"large/m{n % 10}/{n // 10 + 1}/model.bin": n.to_bytes(8, "big") + blob[8:] for n in range(LARGE_OBJECTS)}
-    wanted |= {f"small/m{n % 100}/1/file{n // 100:04}": n.to_bytes(8, "big") * 64 for n in range(files)}
-    with ThreadPoolExecutor(8) as executor:
-        list(executor.map(lambda key: client.put_object(Bucket=BUCKET, Key=key, Body=wanted[key]), wanted))
+
+    def put_large(number: int) -> None:
+        key = f"large/m{number % 10}/{number // 10 + 1}/model.bin"
+        client.put_object(Bucket=BUCKET, Key=key, Body=number.to_bytes(8, "big") + blob[8:])
+
+    def put_small(number: int) -> None:
+        key = f"small/m{number % 100}/1/file{number // 100:04}"
+        client.put_object(Bucket=BUCKET, Key=key, Body=number.to_bytes(8, "big") * 64)
+
+    with ThreadPoolExecutor(4) as executor:
+        list(executor.map(put_large, range(LARGE_OBJECTS)))
+        list(executor.map(put_small, range(files)))
 
 
 def measure(script: str, prefix: str, endpoint: str) -> tuple[float, float, float]:
