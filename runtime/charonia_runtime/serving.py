@@ -128,9 +128,10 @@ class _Server:
             await self._engine.stop(max(deadline - clock(), 0))
             for frontend in last:
                 await frontend.stop(max(deadline - clock(), 0))
-            await asyncio.to_thread(self._tracer.close)
         except InferenceError as error:
             return _failed(f"failed to stop server: {error.code.value} - {error.message}")
+        finally:
+            await asyncio.to_thread(self._tracer.close)
         return 0
 
     def _log_options(self) -> None:
