@@ -40,7 +40,9 @@ def test_malformed_values(text: str, detail: str):
 
 
 def test_both_flags_contradict_each_other():
-    with pytest.raises(InvalidArgumentError, match=r"^Incompatible flags --response-cache-byte-size and --cache-config"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"^Incompatible flags --response-cache-byte-size and --cache-config"
+    ):
         CacheOptions(cache_config=("local,size=1",), response_cache_byte_size=1)
 
 
