@@ -51,6 +51,9 @@ class Frontend(Protocol):
     async def start(self) -> None:
         """Bind and serve. Raises UnavailableError when the address is taken."""
 
+    def retire(self) -> None:
+        """Go on serving, and bring clients to take their next connection elsewhere: `stop` follows soon."""
+
     async def stop(self, timeout_seconds: float) -> None:
         """Accept nothing new, finish what is in flight within the time, then close every connection."""
 

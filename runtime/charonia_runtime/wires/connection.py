@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_writable = True
         self._is_closing = False
         self._has_served = False
+        self._is_retiring = False
         self._last_activity = self._loop.time()
         self.exchange: Exchange | None = None
 
@@ -135,6 +136,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._request = request
         self._has_served = True
+        if self._is_retiring and not self._pipeline:
+            request.keep_alive = False
         self._handler.begin(self, request)
 
     def _begin_next(self) -> None:
@@ -224,10 +227,16 @@ class Connection(asyncio.BufferedProtocol):
     # --- endings ---
 
     def shutdown(self) -> None:
-        """Close as soon as the current request is answered; the server calls it when it stops."""
-        if self._request is None:
+        """Close as soon as every request that came is answered; the server calls it when it stops."""
+        if self._request is None and not self._pipeline:
             self._close()
         else:
+            self.retire()
+
+    def retire(self) -> None:
+        """Close with the next answer that no pipelined request waits behind, and tell the client so in it."""
+        self._is_retiring = True
+        if self._request is not None and not self._pipeline:
             self._request.keep_alive = False
 
     def abort(self) -> None:

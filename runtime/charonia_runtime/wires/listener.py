@@ -47,6 +47,7 @@ class Listener(uvicorn.Server):
         self._running = asyncio.Event()
         self._stopping = asyncio.Event()
         self._grace_seconds = 0.0
+        self._is_retiring = False
         self._serving: asyncio.Task[None] | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -58,6 +59,16 @@ class Listener(uvicorn.Server):
         if self._serving.done():
             await self._serving
         self._sweep_connections()
+
+    def retire(self) -> None:
+        """
+        Go on serving, each connection until its next answer, which says that it is the last.
+
+        An idle connection stays open for the same reason: closing it could cross a request on its way.
+        """
+        self._is_retiring = True
+        for connection in self.connections:
+            connection.retire()
 
     async def stop(self, timeout_seconds: float) -> None:
         """Accept nothing new, finish what is in flight within the time, then close every connection."""
@@ -101,7 +112,10 @@ class Listener(uvicorn.Server):
 
     def _connect(self, **_: Any) -> Connection:
         """A new connection, in uvicorn's terms a protocol class."""
-        return Connection(self._handler, self._limits, self._read_buffer, self.connections)
+        connection = Connection(self._handler, self._limits, self._read_buffer, self.connections)
+        if self._is_retiring:
+            connection.retire()
+        return connection
 
     def _sweep_connections(self) -> None:
         """Close what stalls. One timer for all: a timer for each would cost every request."""

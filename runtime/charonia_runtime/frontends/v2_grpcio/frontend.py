@@ -40,6 +40,9 @@ class Frontend:
         await self._listener.start()
         logger.info("Started GRPCInferenceService at %s", self.address)
 
+    def retire(self) -> None:
+        """Nothing: grpc can ask clients to reconnect only by `Options.grpc_max_connection_age`."""
+
     async def stop(self, timeout_seconds: float) -> None:
         """Refuse new inference requests, answer those in flight within the time, then close every connection."""
         if self._listener is None or self._inference is None:

@@ -34,6 +34,11 @@ class Frontend:
         await self._listener.start(bound)
         logger.info("Started HTTPService at %s", self.address)
 
+    def retire(self) -> None:
+        """Go on serving, and close each connection with its next answer."""
+        if self._listener is not None:
+            self._listener.retire()
+
     async def stop(self, timeout_seconds: float) -> None:
         """Accept nothing new, finish what is in flight within the time, then close every connection."""
         if self._listener is not None:

@@ -263,3 +263,54 @@ async def test_stop_gives_up_in_time(server: FakeServer) -> None:
             await client.frontend.stop(0.1)
         assert await connection.rest() == b""
     assert server.cancelled == server.requests
+
+
+async def test_a_retiring_server_serves_on_and_closes_with_the_next_answer(client: Client) -> None:
+    async with client.connect() as connection, client.connect() as idle:
+        await connection.send(request())
+        assert "connection" not in (await connection.answer()).headers
+        client.frontend.retire()
+        for served in (connection, idle):
+            await served.send(request())
+            answer = await served.answer()
+            assert (answer.headers["connection"], answer.body) == ("close", ANSWER)
+            assert await served.rest() == b""
+        answer = await client.ask("GET", "/v2/health/live")
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+
+
+async def test_retiring_tells_those_who_wait_for_their_answer(server: FakeServer) -> None:
+    server.add(echo_config("echo", DataType.INT32), lambda _: None)
+    async with http_frontend(server) as client, client.connect() as connection:
+        await connection.send(request())
+        await server.submitted.wait()
+        client.frontend.retire()
+        server.answer(server.requests[0], echo(server.requests[0]))
+        assert (await connection.answer()).headers["connection"] == "close"
+        assert await connection.rest() == b""
+
+
+@pytest.mark.parametrize("ending", ["retire", "stop"])
+async def test_pipelined_requests_are_answered_before_the_connection_closes(server: FakeServer, ending: str) -> None:
+    server.add(echo_config("echo", DataType.INT32), lambda _: None)
+    async with http_frontend(server) as client, client.connect() as connection:
+        await connection.send(request() + request())
+        await server.submitted.wait()
+        stopping = asyncio.create_task(client.frontend.stop(10)) if ending == "stop" else None
+        if stopping is None:
+            client.frontend.retire()
+        await asyncio.sleep(0)
+        closings = []
+        for index in range(2):
+            server.submitted.clear()
+            server.answer(server.requests[index], echo(server.requests[index]))
+            answer = await connection.answer()
+            assert answer.body == ANSWER
+            closings.append(answer.headers.get("connection"))
+            if not index:
+                async with asyncio.timeout(5):
+                    await server.submitted.wait()
+        assert closings == [None, "close"]
+        assert await connection.rest() == b""
+        if stopping is not None:
+            await stopping
