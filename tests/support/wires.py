@@ -15,6 +15,7 @@ import grpc
 import tritonclient.grpc.aio
 import tritonclient.http.aio
 
+from charonia_runtime.core.access import AccessTokens
 from charonia_runtime.core.errors import ErrorCode
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends import v2_grpcio, v2_http
@@ -29,6 +30,8 @@ class Wire:
     client: Any
     statuses: dict[ErrorCode, str]
     """What `InferenceServerException.status()` says for each code."""
+    unauthenticated: str
+    """What it says to a client that shows no valid access token."""
 
     def input(self, name: str, array: Any, datatype: str) -> Any:
         """An input that carries `array`."""
@@ -38,8 +41,9 @@ class Wire:
 
 
 @asynccontextmanager
-async def http(server: InferenceServer) -> AsyncIterator[Wire]:
-    frontend = v2_http.Frontend(v2_http.Options(http_address="127.0.0.1", http_port=0), server)
+async def http(server: InferenceServer, access_tokens: AccessTokens | None = None) -> AsyncIterator[Wire]:
+    options = v2_http.Options(http_address="127.0.0.1", http_port=0, access_tokens=access_tokens)
+    frontend = v2_http.Frontend(options, server)
     await frontend.start()
     try:
         async with tritonclient.http.aio.InferenceServerClient(frontend.address) as client:
@@ -48,14 +52,15 @@ async def http(server: InferenceServer) -> AsyncIterator[Wire]:
                 ErrorCode.INVALID_ARGUMENT: "400", ErrorCode.UNAVAILABLE: "503", ErrorCode.UNSUPPORTED: "501",
                 ErrorCode.ALREADY_EXISTS: "400", ErrorCode.CANCELLED: "400",
             }  # fmt: skip
-            yield Wire("http", tritonclient.http.aio, client, statuses)
+            yield Wire("http", tritonclient.http.aio, client, statuses, "401")
     finally:
         await frontend.stop(1)
 
 
 @asynccontextmanager
-async def grpcio(server: InferenceServer) -> AsyncIterator[Wire]:
-    frontend = v2_grpcio.Frontend(v2_grpcio.Options(grpc_address="127.0.0.1", grpc_port=0), server)
+async def grpcio(server: InferenceServer, access_tokens: AccessTokens | None = None) -> AsyncIterator[Wire]:
+    options = v2_grpcio.Options(grpc_address="127.0.0.1", grpc_port=0, access_tokens=access_tokens)
+    frontend = v2_grpcio.Frontend(options, server)
     await frontend.start()
     try:
         async with tritonclient.grpc.aio.InferenceServerClient(frontend.address) as client:
@@ -63,9 +68,10 @@ async def grpcio(server: InferenceServer) -> AsyncIterator[Wire]:
                 code: str(grpc.StatusCode[code.name]) for code in ErrorCode if code is not ErrorCode.UNSUPPORTED
             }
             statuses[ErrorCode.UNSUPPORTED] = str(grpc.StatusCode.UNIMPLEMENTED)
-            yield Wire("grpc", tritonclient.grpc.aio, client, statuses)
+            unauthenticated = str(grpc.StatusCode.UNAUTHENTICATED)
+            yield Wire("grpc", tritonclient.grpc.aio, client, statuses, unauthenticated)
     finally:
         await frontend.stop(1)
 
 
-WIRES: dict[str, Callable[[InferenceServer], AbstractAsyncContextManager[Wire]]] = {"http": http, "grpc": grpcio}
+WIRES: dict[str, Callable[..., AbstractAsyncContextManager[Wire]]] = {"http": http, "grpc": grpcio}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _REASONS = {
-    200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Not Allowed",
+    200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Not Allowed",
     500: "Internal Server Error", 501: "Not Implemented", 503: "Service Unavailable",
 }  # fmt: skip
 _STATUS_LINES = {

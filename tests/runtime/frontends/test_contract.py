@@ -1,13 +1,14 @@
 """What every frontend of the v2 protocol must do, over each wire with its own client."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import numpy as np
 import pytest
 import pytest_asyncio
 from tritonclient.utils import InferenceServerException
 
+from charonia_runtime.core.access import AccessTokens
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InternalError, InvalidArgumentError
@@ -45,6 +46,21 @@ def server() -> FakeServer:
 @pytest_asyncio.fixture(loop_scope="session", params=sorted(WIRES))
 async def wire(request: pytest.FixtureRequest, server: FakeServer) -> AsyncIterator[Wire]:
     async with WIRES[request.param](server) as wire:
+        yield wire
+
+
+@pytest.fixture
+def access_tokens() -> AccessTokens:
+    return AccessTokens(["one", "two"])
+
+
+@pytest_asyncio.fixture(loop_scope="session", params=sorted(WIRES))
+async def guarded(
+    request: pytest.FixtureRequest, server: FakeServer, access_tokens: AccessTokens
+) -> AsyncIterator[Wire]:
+    """A wire that lets only clients in that have one of the tokens."""
+    server.add(echo_config())
+    async with WIRES[request.param](server, access_tokens) as wire:
         yield wire
 
 
@@ -226,3 +242,66 @@ async def test_a_client_that_gives_up_has_its_request_cancelled(wire: Wire, serv
     async with asyncio.timeout(5):
         await server.cancel_arrived.wait()
     assert server.cancelled == server.requests
+
+
+def ask(wire: Wire, authorization: str | None) -> Awaitable[object]:
+    headers = {} if authorization is None else {"authorization": authorization}
+    return wire.client.infer("echo", [wire.input("INPUT", np.zeros(1, np.float32), "FP32")], headers=headers)
+
+
+@pytest.mark.parametrize("authorization", ["one", "two", "Bearer one", "bearer two"])
+async def test_clients_with_a_token_are_served(guarded: Wire, server: FakeServer, authorization: str) -> None:
+    await ask(guarded, authorization)
+    assert len(server.requests) == 1
+    assert await guarded.client.get_model_repository_index(headers={"authorization": authorization}) is not None
+
+
+@pytest.mark.parametrize(
+    ("authorization", "message"),
+    [
+        (None, "an access token is required: send 'Authorization: Bearer <token>', or the token alone"),
+        ("three", "the access token is not one that this server accepts"),
+        ("Bearer On", "the access token is not one that this server accepts"),
+        ("Basic one", "the access token is not one that this server accepts"),
+    ],
+)
+async def test_clients_without_a_token_are_refused(
+    guarded: Wire, server: FakeServer, authorization: str | None, message: str
+) -> None:
+    with pytest.raises(InferenceServerException) as caught:
+        await ask(guarded, authorization)
+    assert caught.value.message() == message
+    assert str(caught.value.status()) == guarded.unauthenticated
+    assert not server.requests
+
+
+async def test_only_health_is_told_to_clients_without_a_token(guarded: Wire, server: FakeServer) -> None:
+    client = guarded.client
+    assert await client.is_server_live()
+    assert await client.is_server_ready()
+    assert await client.is_model_ready("echo")
+    for call in [
+        client.get_server_metadata(), client.get_model_metadata("echo"), client.get_model_config("echo"),
+        client.get_inference_statistics(), client.get_model_repository_index(), client.load_model("echo"),
+        client.unload_model("echo"), client.get_trace_settings(), client.update_trace_settings("echo", {}),
+        client.get_log_settings(), client.update_log_settings({"log_info": False}),
+        client.get_system_shared_memory_status(), client.register_system_shared_memory("in", "/key", 1),
+        client.unregister_system_shared_memory(), client.get_cuda_shared_memory_status(),
+        client.unregister_cuda_shared_memory(),
+    ]:  # fmt: skip
+        with pytest.raises(InferenceServerException) as caught:
+            await call
+        assert str(caught.value.status()) == guarded.unauthenticated
+    assert not server.loads
+    assert not server.unloads
+    assert not server.settings.log_changes
+    assert not server.shared_memory.system
+
+
+async def test_a_replaced_token_is_valid_no_more(guarded: Wire, access_tokens: AccessTokens) -> None:
+    """On the same connection."""
+    await ask(guarded, "one")
+    access_tokens.replace(["two", "three"])
+    await ask(guarded, "three")
+    with pytest.raises(InferenceServerException, match="not one that this server accepts"):
+        await ask(guarded, "one")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from charonia_runtime.core.access import AccessTokens
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
@@ -55,6 +56,8 @@ class Options:
     )  # fmt: skip
     response_delay_seconds: float = 0.0
     """Delay of every answer that is no inference; no flag, but an environment variable for tests of clients."""
+    access_tokens: AccessTokens | None = None
+    """What clients must have one of; no flag of gRPC alone. None lets everybody in."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.grpc_port <= 65535:

@@ -5,12 +5,13 @@ from typing import Any
 
 import grpc
 
+from charonia_runtime.core.access import HEADER, OPEN_CATEGORY, AccessTokens
 from charonia_runtime.core.restrictions import Restriction
 from charonia_runtime.frontends.v2_grpcio import metadata
 from charonia_runtime.frontends.v2_grpcio.control import Call, ControlCalls
 from charonia_runtime.frontends.v2_grpcio.inference import InferenceCalls
 from charonia_runtime.frontends.v2_grpcio.options import Options
-from charonia_runtime.frontends.v2_grpcio.status import Context, Handler, guarded
+from charonia_runtime.frontends.v2_grpcio.status import Context, Handler, guarded, refuse_access
 
 _SERVICE = "/inference.GRPCInferenceService"
 _INFERENCE = "inference"
@@ -20,15 +21,14 @@ class Router(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is untyped
     """Finds handlers by path. Handlers take and give bytes: parsing is theirs, and so are its errors."""
 
     def __init__(self, control: ControlCalls, inference: InferenceCalls, options: Options) -> None:
-        restrictions = options.restrictions()
         self._handlers: dict[str, grpc.RpcMethodHandler] = {
             path: grpc.unary_unary_rpc_method_handler(
-                guarded(_checked(_call(call, options.response_delay_seconds), restrictions.get(category)))
+                _guarded(_call(call, options.response_delay_seconds), category, options)
             )
             for path, (category, call) in control.table().items()
         }
-        infer = guarded(_checked(inference.model_infer, restrictions.get(_INFERENCE)))
-        stream = guarded(_checked(inference.model_stream_infer, restrictions.get(_INFERENCE)))
+        infer = _guarded(inference.model_infer, _INFERENCE, options)
+        stream = _guarded(inference.model_stream_infer, _INFERENCE, options)
         self._handlers[f"{_SERVICE}/ModelInfer"] = grpc.unary_unary_rpc_method_handler(infer)
         self._handlers[f"{_SERVICE}/ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(stream)
         self._unknown = grpc.stream_stream_rpc_method_handler(_refuse_unknown)
@@ -47,6 +47,26 @@ def _call(call: Call, delay_seconds: float) -> Handler:
         if delay_seconds:
             await asyncio.sleep(delay_seconds)
         return answer
+
+    return handle
+
+
+def _guarded(handler: Handler, category: str, options: Options) -> Handler:
+    """The handler behind what its category asks for: a token first, then the header of a restriction."""
+    tokens = options.access_tokens if category != OPEN_CATEGORY else None
+    return guarded(_with_access(_checked(handler, options.restrictions().get(category)), tokens))
+
+
+def _with_access(handler: Handler, tokens: AccessTokens | None) -> Handler:
+    if tokens is None:
+        return handler
+
+    async def handle(requests: Any, context: Context) -> Any:
+        shown = metadata.find(context, HEADER)
+        refusal = tokens.refusal(None if shown is None else shown.encode())
+        if refusal:
+            await refuse_access(context, refusal)
+        return await handler(requests, context)
 
     return handle
 

@@ -37,6 +37,12 @@ async def abort(context: Context, error: InferenceError) -> NoReturn:
     raise AssertionError  # abort always raises
 
 
+async def refuse_access(context: Context, reason: str) -> NoReturn:
+    """End the call of a client that shows no valid access token."""
+    await context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
+    raise AssertionError  # abort always raises
+
+
 def shortened(text: str) -> str:
     """
     The beginning of a text, as much as fits into a status.

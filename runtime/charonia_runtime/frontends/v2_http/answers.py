@@ -6,6 +6,8 @@ from charonia_runtime.wires.messages import BodyTooLargeError, ExcessiveRequestE
 
 JSON = b"Content-Type: application/json\r\n"
 TEXT = b"Content-Type: text/plain\r\n"
+CHALLENGE = b"WWW-Authenticate: Bearer\r\n"
+"""What an answer of status 401 says about how to do better."""
 EVENTS = b"Content-Type: text/event-stream; charset=utf-8\r\n"
 
 STATUSES = {

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from charonia_runtime.core.access import AccessTokens
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
+from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
 
 _RESTRICTION_FLAG = "http-restricted-api"
 _FORWARD_FLAG = "http-header-forward-pattern"
@@ -36,6 +38,13 @@ class Options:
         60,
         "How long a client may pause in the middle of a request before its connection is closed; 0 for any time (s).",
     )
+    path_prefix: tuple[str, ...] = option(
+        (), "Serve every HTTP route below this path, too: what a gateway in front of the server does not take away. "
+        "May be given several times.",
+        metavar="</path>",
+    )  # fmt: skip
+    access_tokens: AccessTokens | None = None
+    """What clients must have one of; no flag of HTTP alone. None lets everybody in."""
 
     def __post_init__(self) -> None:
         if self.http_max_input_size <= 0:
@@ -44,6 +53,7 @@ class Options:
             raise OptionError(_TIMEOUT_FLAG, f"Error: --{_TIMEOUT_FLAG} must not be negative.")
         self.restrictions()
         self.header_filter()
+        self.prefixes()
 
     def restrictions(self) -> Mapping[str, Restriction]:
         """Category of routes → the header it asks for."""
@@ -52,3 +62,7 @@ class Options:
     def header_filter(self) -> HeaderFilter:
         """Picks the headers that become request parameters."""
         return HeaderFilter(self.http_header_forward_pattern, _FORWARD_FLAG)
+
+    def prefixes(self) -> PathPrefixes:
+        """Where routes are served beside their own paths."""
+        return PathPrefixes(self.path_prefix)

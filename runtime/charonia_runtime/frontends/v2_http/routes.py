@@ -4,8 +4,16 @@ import asyncio
 import re
 from typing import Any, Final
 
+from charonia_runtime.core.access import HEADER
 from charonia_runtime.core.errors import UnavailableError
-from charonia_runtime.frontends.v2_http.answers import JSON, METHOD_NOT_ALLOWED, TEXT, error_answer, excess_error
+from charonia_runtime.frontends.v2_http.answers import (
+    CHALLENGE,
+    JSON,
+    METHOD_NOT_ALLOWED,
+    TEXT,
+    error_answer,
+    excess_error,
+)
 from charonia_runtime.frontends.v2_http.asgi import Application, AsgiExchange
 from charonia_runtime.frontends.v2_http.generate import GenerateExchange
 from charonia_runtime.frontends.v2_http.infer import InferExchange
@@ -14,7 +22,8 @@ from charonia_runtime.protocols.v2_documents import render_error
 from charonia_runtime.wires.connection import Connection
 from charonia_runtime.wires.messages import ExcessiveRequestError, Request
 
-_INFERENCE: Final = re.compile(r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)")
+_INFERENCE: Final = r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)"
+_ACCESS: Final = HEADER.encode()
 
 
 class Routes:
@@ -24,14 +33,22 @@ class Routes:
         self._services = services
         self._control = control
         self.tasks = set[asyncio.Task[None]]()
+        self._inference = re.compile(services.prefixes.pattern + _INFERENCE)
+        self._access_tokens = services.access_tokens
         self._restriction = services.restrictions.get("inference")
 
     def begin(self, connection: Connection, request: Request) -> None:
-        match = _INFERENCE.fullmatch(request.path)
+        match = self._inference.fullmatch(request.path)
         if match is None:
+            request.path = self._services.prefixes.without(request.path)
             AsgiExchange(connection, request).begin(self._control, self.tasks)
             return
         model, version, verb = match.groups()
+        if self._access_tokens is not None:
+            refusal = self._access_tokens.refusal(request.fields.get(_ACCESS))
+            if refusal:
+                connection.answer(401, JSON + CHALLENGE, [render_error(refusal)])
+                return
         if self._restriction is not None:
             try:
                 self._restriction.check(request.field_text(self._restriction.header))

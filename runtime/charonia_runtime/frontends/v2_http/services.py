@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from charonia_runtime.core.access import AccessTokens
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.restrictions import Restriction
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_http.options import Options
+from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
 from charonia_runtime.protocols.v2_json import RequestDecoder
 from charonia_runtime.wires.limits import Limits
 
@@ -20,6 +22,9 @@ class Services:
     restrictions: Mapping[str, Restriction]
     header_filter: HeaderFilter
     decoder: RequestDecoder
+    prefixes: PathPrefixes
+    access_tokens: AccessTokens | None
+    """None lets everybody in."""
 
     @classmethod
     def of(cls, options: Options, server: InferenceServer) -> "Services":
@@ -29,4 +34,6 @@ class Services:
             options.restrictions(),
             options.header_filter(),
             RequestDecoder(options.http_max_input_size),
+            options.prefixes(),
+            options.access_tokens,
         )

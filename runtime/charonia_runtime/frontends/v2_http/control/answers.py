@@ -6,6 +6,7 @@ from fastapi import Depends, Request, Response
 
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.protocols.model_version import parse_version
+from charonia_runtime.protocols.v2_documents import render_error
 
 
 class ModelName(NamedTuple):
@@ -17,6 +18,11 @@ class ModelName(NamedTuple):
 
 def json_answer(body: bytes = b"", status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
+
+
+def challenge(reason: str) -> Response:
+    """The answer to a client that shows no valid access token."""
+    return Response(render_error(reason), 401, {"www-authenticate": "Bearer"}, media_type="application/json")
 
 
 def text_answer(body: bytes = b"", status: int = 200) -> Response:

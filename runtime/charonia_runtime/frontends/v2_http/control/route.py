@@ -7,9 +7,10 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
+from charonia_runtime.core.access import HEADER, OPEN_CATEGORY
 from charonia_runtime.core.errors import UnavailableError
 from charonia_runtime.frontends.v2_http.answers import METHOD_NOT_ALLOWED
-from charonia_runtime.frontends.v2_http.control.answers import json_answer, text_answer
+from charonia_runtime.frontends.v2_http.control.answers import challenge, json_answer, text_answer
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.v2_documents import render_error
 
@@ -32,7 +33,7 @@ register_url_convertor("digits", _Digits())
 
 
 class ControlRoute(APIRoute):
-    """A route of the category that its first tag names: may be restricted, and says so before anything else."""
+    """A route of the category that its first tag names: may want a token or be restricted, and says so first."""
 
     @property
     def category(self) -> str:
@@ -40,7 +41,14 @@ class ControlRoute(APIRoute):
 
     @override
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        restriction = _services(scope).restrictions.get(self.category)
+        services = _services(scope)
+        if services.access_tokens is not None and self.category != OPEN_CATEGORY:
+            shown = Headers(scope=scope).get(HEADER)
+            refusal = services.access_tokens.refusal(None if shown is None else shown.encode("latin-1"))
+            if refusal:
+                await challenge(refusal)(scope, receive, send)
+                return
+        restriction = services.restrictions.get(self.category)
         if restriction is not None:
             try:
                 restriction.check(Headers(scope=scope).get(restriction.header))
