@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from charonia_runtime.access_files import AccessOptions
 from charonia_runtime.compatibility import CompatibilityOptions
 from charonia_runtime.core.frontend import FrontendModule
 from charonia_runtime.engine.cache_options import CacheOptions
@@ -20,12 +21,18 @@ from charonia_runtime.flags import Flags, Group, Parsed, UsageError
 from charonia_runtime.frontends import frontend_names, load_frontend
 from charonia_runtime.logs import LogOptions
 
+_AGE_MS = 500
+"""
+Milliseconds that gRPC connections may live for each second of a drain: the other half is for load balancers to notice.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
     """Everything that `charonia serve` was told."""
 
     engine: EngineOptions
+    access: AccessOptions
     log: LogOptions
     trace: TraceOptions
     cache: CacheOptions
@@ -52,6 +59,7 @@ def serve_flags() -> Flags:
             Group("Server and model repository", EngineOptions),
             Group("Logging", LogOptions),
             *(Group(module.Frontend.name, module.Options) for module in _frontends().values()),
+            Group("Access", AccessOptions),
             Group("Tracing", TraceOptions),
             Group("Response cache", CacheOptions),
             Group("Rate limiter", RateLimitOptions),
@@ -71,6 +79,7 @@ def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> Serve
     frontends = {name: parsed.values[module.Options] for name, module in _frontends().items()}
     return ServeOptions(
         engine=engine,
+        access=parsed.get(AccessOptions),
         log=parsed.get(LogOptions),
         trace=parsed.get(TraceOptions),
         cache=parsed.get(CacheOptions),
@@ -88,11 +97,23 @@ def _frontends() -> dict[str, FrontendModule]:
 
 
 def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environment: Environment) -> dict[str, Any]:
-    """The metrics listen on the HTTP frontend's address unless told otherwise (cli-and-ops §1.1)."""
+    """
+    The metrics listen on the HTTP frontend's address unless told otherwise (cli-and-ops §1.1).
+
+    gRPC connections live half as long as a drain: only their age makes clients open others elsewhere.
+    """
+    tokens = parsed.get(AccessOptions).tokens
+    http = replace(frontends["v2_http"], access_tokens=tokens)
     metrics = replace(
         frontends["metrics"],
         metrics_address=frontends["metrics"].metrics_address or frontends["v2_http"].http_address,
         pinned_memory_pool_bytes=parsed.get(CompatibilityOptions).pinned_memory_pool_byte_size,
     )
-    grpc = replace(frontends["v2_grpcio"], response_delay_seconds=environment.grpc_delay_seconds)
-    return {**frontends, "metrics": metrics, "v2_grpcio": grpc}
+    grpc = frontends["v2_grpcio"]
+    grpc = replace(
+        grpc,
+        response_delay_seconds=environment.grpc_delay_seconds,
+        access_tokens=tokens,
+        grpc_max_connection_age=grpc.grpc_max_connection_age or int(parsed.get(EngineOptions).drain_secs * _AGE_MS),
+    )
+    return {**frontends, "v2_http": http, "metrics": metrics, "v2_grpcio": grpc}

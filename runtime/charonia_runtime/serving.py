@@ -1,6 +1,19 @@
-"""`charonia serve`: wire engine and frontends together, run until a signal, drain, say how it ended."""
+"""
+`charonia serve`: wire engine and frontends together, run until a signal, drain, say how it ended.
+
+The end, from the first SIGTERM or SIGINT on:
+
+1. For `--drain-secs` the server is not ready but serves on: load balancers turn away, HTTP connections close with their
+   next answer, gRPC connections at their age.
+2. HTTP accepts nothing new, answers what is in flight and closes idle connections; then gRPC does the same.
+3. The engine finishes what models still call, and unloads them.
+4. The metrics are closed. The process exits.
+
+Phases 2 to 4 share `--exit-timeout-secs`.
+"""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
@@ -11,6 +24,7 @@ from functools import partial
 import uvloop
 
 from charonia_runtime import __version__
+from charonia_runtime.access_files import AccessFiles
 from charonia_runtime.allocator import keep_large_blocks
 from charonia_runtime.backends import load_backend
 from charonia_runtime.compatibility import without_effect
@@ -59,9 +73,11 @@ class _Server:
         self._log = log
         self._engine: Engine
         self._frontends: list[Frontend] = []
+        self._access_files = AccessFiles(options.access)
 
     async def run(self) -> int:
         try:
+            self._access_files.open()
             repositories = RemoteRepositories(self._options.engine.model_repositories)
         except InferenceError as error:
             return _failed(f"creating server: {error.code.value} - {error.message}")
@@ -78,7 +94,7 @@ class _Server:
         except InferenceError as error:
             return _failed(f"creating server: {error.code.value} - {error.message}")
         self._log_options()
-        stopping = _stop_signal()
+        signals = _stop_signals()
         gc.collect()
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, 20, 100)
@@ -87,7 +103,10 @@ class _Server:
         except InferenceError as error:
             await self._stop()
             return _failed(error.message)
-        await stopping.wait()
+        watching = asyncio.create_task(self._access_files.watch())
+        await signals.get()
+        await self._drain(signals)
+        watching.cancel()
         return await self._stop()
 
     async def _start_frontends(self) -> None:
@@ -112,8 +131,26 @@ class _Server:
                     f"address and port {frontend.address}"
                 )
 
+    async def _drain(self, signals: asyncio.Queue[int]) -> None:
+        """
+        Serve on for `--drain-secs`, not ready any more, so that those who send requests here find other servers.
+
+        A second signal ends it. What comes until then is answered as ever, over HTTP with the connection's last answer.
+        """
+        seconds = self._options.engine.drain_secs
+        if not seconds:
+            return
+        logger.info("Draining for %d s: not ready any more, serving what still comes", seconds)
+        self._engine.retire()
+        for frontend in self._frontends:
+            frontend.retire()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(signals.get(), seconds)
+
     async def _stop(self) -> int:
         """
+        Close the listeners as their requests are answered, then unload the models.
+
         The countdown of `--exit-timeout-secs` is shared by all (cli-and-ops §6).
 
         The metrics stay up until the models are unloaded, so that the last scrape sees how the drain went.
@@ -153,9 +190,7 @@ class _Server:
         logger.info(table(("Option", "Value"), rows))
 
 
-def _make_engine(
-    options: ServeOptions, log: Log, repositories: RemoteRepositories, tracer: Tracer
-) -> Engine:
+def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositories, tracer: Tracer) -> Engine:
     """Raises InferenceError when the options ask for what cannot be had."""
     environment = options.environment
     shared_memory = SharedMemoryRegistry(options.shared_memory)
@@ -182,18 +217,18 @@ def _make_engine(
     )
 
 
-def _stop_signal() -> asyncio.Event:
-    """Set by the first SIGINT or SIGTERM; later ones only say that they came."""
-    stopping = asyncio.Event()
+def _stop_signals() -> asyncio.Queue[int]:
+    """Each SIGINT and SIGTERM as it comes. The first begins the end, a second ends the drain, others do nothing."""
+    signals = asyncio.Queue[int]()
 
     def receive(number: int) -> None:
         print(f"Signal ({number}) received.", flush=True)
-        stopping.set()
+        signals.put_nowait(number)
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, receive, number)
-    return stopping
+    return signals
 
 
 def _failed(text: str) -> int:

@@ -118,9 +118,7 @@ class Engine:
         self._files = FileThreads()
         self._loader = ModelLoader(
             self._registry,
-            ModelReader(
-                self._repositories, auto_complete=options.auto_complete, agent_directory=agent_directory
-            ).read,
+            ModelReader(self._repositories, auto_complete=options.auto_complete, agent_directory=agent_directory).read,
             self._create,
             self._files,
             parallel=options.model_load_thread_count,
@@ -132,6 +130,8 @@ class Engine:
         """What is wrong with the repositories, where the start goes on all the same."""
         self._accepting = True
         """Whether requests from outside are taken. Models that call models go on until everything is drained."""
+        self._retiring = False
+        """Whether the server will stop soon, and says so to those who ask whether it is ready."""
         self._for_models: InferenceServer = copy.copy(self)
 
     # --- life ---
@@ -153,6 +153,10 @@ class Engine:
         seconds = self._options.repository_poll_secs
         if self._options.control_mode is ControlMode.POLL and seconds > 0:
             self._polling = asyncio.create_task(self._poller.run(seconds, wait))
+
+    def retire(self) -> None:
+        """Be ready no more, but serve as before: `stop` follows when nobody sends new requests here."""
+        self._retiring = True
 
     async def stop(self, timeout_seconds: float | None = None) -> None:
         """
@@ -203,6 +207,8 @@ class Engine:
     async def is_ready(self) -> bool:
         """Raises UnavailableError while the server stops."""
         self._refuse_when_stopping()
+        if self._retiring:
+            return False
         if not self._options.strict_readiness:
             return True
         return not self._missing and self._registry.all_settled()

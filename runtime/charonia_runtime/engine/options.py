@@ -43,6 +43,12 @@ class EngineOptions:
     exit_timeout_secs: int = option(
         30, "Seconds that a stop may take: requests in flight finish, models unload. Then the process exits anyway."
     )
+    drain_secs: int = option(
+        0,
+        "Seconds between the signal to stop and the stop: the server is not ready any more, but serves what still "
+        "comes until load balancers notice. HTTP connections close with their next answer; gRPC connections live half "
+        "as long as this, at all times, unless --grpc-max-connection-age says otherwise.",
+    )
     model_repositories: tuple[str, ...] = option(
         (), "Directory that holds models, or s3://<bucket>/<path>, oss://<bucket>/<path>. May be given several times.",
         flag="model-repository", aliases=("model-store",), metavar="<directory>",
@@ -86,6 +92,7 @@ class EngineOptions:
             raise OptionError("model-control-mode", "invalid argument for --model-control-mode")
         for field, least in (
             ("exit_timeout_secs", 0),
+            ("drain_secs", 0),
             ("repository_poll_secs", 0),
             ("model_load_thread_count", 1),
             ("model_load_retry_count", 0),
