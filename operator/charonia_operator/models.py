@@ -62,11 +62,14 @@ class ModelWatch:
         with self._lock:
             asked = self._asked.setdefault(key, _Asked())
             due = asked.targets != wanted or self._clock() - asked.at >= self._every_seconds
-            if due and not asked.busy:
+            begin = due and not asked.busy
+            if begin:
                 asked.targets, asked.at, asked.busy = wanted, self._clock(), True
-                self._pool.submit(self._ask_all, key, wanted)
             names = {target.pod for target in wanted}
-            return {pod: report for pod, report in asked.reports.items() if pod in names}
+            reports = {pod: report for pod, report in asked.reports.items() if pod in names}
+        if begin:
+            self._pool.submit(self._ask_all, key, wanted)
+        return reports
 
     def forget(self, key: Key) -> None:
         """The service is gone."""

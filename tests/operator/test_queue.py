@@ -1,0 +1,129 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from charonia_operator.queue import WorkQueue
+
+A, B = ("default", "a"), ("default", "b")
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def a_queue():
+    clock = Clock()
+    return WorkQueue(clock, jitter=lambda: 0.0), clock
+
+
+def test_what_is_added_twice_is_done_once():
+    queue, _ = a_queue()
+    queue.add(A)
+    queue.add(A)
+
+    assert queue.take(wait=False) == A
+    assert queue.take(wait=False) is None
+
+
+def test_a_key_is_never_worked_on_twice_at_a_time():
+    """What is added meanwhile is done after."""
+    queue, _ = a_queue()
+    queue.add(A)
+    assert queue.take(wait=False) == A
+    queue.add(A)
+    queue.add(B)
+
+    assert queue.take(wait=False) == B
+    assert queue.take(wait=False) is None
+    queue.done(A)
+    assert queue.take(wait=False) == A
+
+
+def test_failures_are_tried_later_and_later():
+    queue, clock = a_queue()
+    queue.add(A)
+    pauses = []
+    for _ in range(12):
+        since = clock.now
+        while queue.take(wait=False) is None:
+            clock.now += 0.25
+        pauses.append(clock.now - since)
+        queue.done(A, failed=True)
+
+    assert pauses[1:5] == [0.5, 1.0, 2.0, 4.0]
+    assert pauses[-1] == 300.0
+
+
+def test_a_success_forgets_failures():
+    queue, clock = a_queue()
+    for failed in (True, True, False, True):
+        queue.add(A)
+        queue.take(wait=False)
+        queue.done(A, failed=failed)
+    clock.now += 0.5
+
+    assert queue.take(wait=False) == A
+
+
+def test_the_earlier_of_two_times_counts():
+    queue, clock = a_queue()
+    queue.add(A, after=10)
+    queue.add(A, after=5)
+    queue.add(A, after=20)
+    clock.now = 5
+
+    assert queue.take(wait=False) == A
+    queue.done(A)
+    clock.now = 30
+    assert queue.take(wait=False) is None
+
+
+def test_a_pass_can_ask_for_another():
+    queue, clock = a_queue()
+    queue.add(A)
+    queue.take(wait=False)
+    queue.done(A, after=30)
+
+    assert queue.take(wait=False) is None
+    clock.now = 30
+    assert queue.take(wait=False) == A
+
+
+def test_stop_wakes_the_workers():
+    queue, _ = a_queue()
+    queue.stop()
+
+    assert queue.take() is None
+
+
+@given(st.lists(st.tuples(st.sampled_from("atdfw"), st.sampled_from([A, B]), st.integers(0, 3)), max_size=60))
+def test_nothing_added_is_lost(steps):
+    """Whatever happens, each key that was added is taken after its last addition."""
+    queue, clock = a_queue()
+    running, owed = set(), set()
+    for step, key, pause in steps:
+        if step == "a":
+            queue.add(key, after=pause)
+            owed.add(key)
+        elif step == "t":
+            taken = queue.take(wait=False)
+            assert taken not in running
+            if taken:
+                running.add(taken)
+                owed.discard(taken)
+        elif step in "df" and key in running:
+            running.discard(key)
+            queue.done(key, failed=step == "f")
+        elif step == "w":
+            clock.now += pause
+    for key in running:
+        queue.done(key)
+    clock.now += 1000
+    while (taken := queue.take(wait=False)) is not None:
+        owed.discard(taken)
+        queue.done(taken)
+
+    assert owed == set()

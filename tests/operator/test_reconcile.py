@@ -1,0 +1,465 @@
+"""Passes over a cluster in memory: what is there and what is asked for, to what is written and told."""
+
+import dataclasses
+
+import pytest
+
+from charonia_operator.cluster import ClusterError
+from charonia_operator.models import ModelWatch
+from charonia_operator.naming import REVISION_LABEL, SERVICE_LABEL
+from charonia_operator.observation import ModelState, PodModels
+from charonia_operator.reconcile import Reconciler
+from charonia_operator.store import Store
+from tests.support.fake_cluster import FakeCluster
+from tests.support.inference_services import SETTINGS, a_body
+
+KEY = ("default", "simple")
+LABELS = {"app.kubernetes.io/managed-by": "charonia-operator", SERVICE_LABEL: "simple"}
+
+
+class World:
+    """A cluster, and an operator that has seen all of it."""
+
+    def __init__(self, settings=SETTINGS, cluster=None, answer=None):
+        self.cluster = cluster or FakeCluster()
+        self.store = Store()
+        self.times = iter(f"2026-01-01T00:00:{second:02}Z" for second in range(60))
+        self.asked = []
+        watch = ModelWatch(
+            self.asked.append, every_seconds=30, ask=lambda target: answer or PodModels(), clock=lambda: 0.0
+        )
+        watch._pool = Immediately()
+        self.reconciler = Reconciler(self.cluster, self.store, settings, watch, now=lambda: next(self.times))
+
+    def ask(self, **spec):
+        body = a_body(**spec)
+        known = self.cluster.objects.get(("InferenceService", *KEY))
+        if known:
+            body["metadata"]["generation"] = known["metadata"]["generation"] + 1
+            body["status"] = known.get("status", {})
+        self.cluster.add(body)
+        return self
+
+    def go(self):
+        """A pass; what it wrote."""
+        self.cluster.fill(self.store)
+        self.cluster.writes.clear()
+        self.after = self.reconciler.reconcile(KEY)
+        return list(self.cluster.writes)
+
+    @property
+    def status(self):
+        return self.cluster.named("InferenceService").get("status", {})
+
+    def condition(self, kind):
+        return next(each for each in self.status["conditions"] if each["type"] == kind)
+
+    def run_pods(self, count=1, **status):
+        """What the cluster's controllers do."""
+        deployment = self.cluster.named("Deployment")
+        numbers = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), count)
+        generation = deployment["metadata"].setdefault("generation", 1)
+        self.cluster.add({**deployment, "status": {"observedGeneration": generation, **numbers, **status}})
+        return self
+
+    def add_pod(self, name="simple-1", node="node-1", **status):
+        labels = {
+            **LABELS,
+            REVISION_LABEL: self.cluster.named("Deployment")["spec"]["template"]["metadata"]["labels"][REVISION_LABEL],
+        }
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"nodeName": node},
+        }
+        self.cluster.add({**pod, "status": status})
+        return self
+
+
+class Immediately:
+    def submit(self, function, *arguments):
+        function(*arguments)
+
+
+def serving():
+    sync = {
+        "name": "model-sync",
+        "state": {"terminated": {"exitCode": 0, "message": '{"revision": "sha256:ab", "objects": 3}'}},
+    }
+    return {
+        "podIP": "10.0.0.1",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "initContainerStatuses": [sync],
+        "containerStatuses": [{"name": "server", "started": True, "state": {"running": {}}}],
+    }
+
+
+def failed(container, message, reason="Error", waiting="CrashLoopBackOff"):
+    state = {"waiting": {"reason": waiting}}
+    ended = {"terminated": {"exitCode": 1, "reason": reason, "message": message}}
+    status = {"name": container, "state": state, "lastState": ended, "image": "example.com/runtime:1"}
+    return {"containerStatuses" if container == "server" else "initContainerStatuses": [status]}
+
+
+def test_a_new_service_gets_its_children():
+    world = World().ask()
+
+    written = world.go()
+
+    assert [(verb, kind) for verb, kind, _ in written] == [
+        ("apply", "ControllerRevision"),
+        ("apply", "Deployment"),
+        ("apply", "Service"),
+        ("status", "InferenceService"),
+    ]
+
+
+def test_a_converged_service_gets_nothing():
+    world = World().ask(resources={"requests": {"cpu": "1000m"}}, replicas=2)
+    world.go()
+    world.go()
+
+    assert world.go() == []
+
+
+def test_a_second_operator_writes_nothing_and_keeps_what_pods_told():
+    models = PodModels((ModelState("a", "1", "Ready"),))
+    world = World(answer=models).ask()
+    world.go()
+    world.run_pods().add_pod(**serving())
+    world.go()
+    world.go()
+    assert world.status["modelsReady"] == "1/1"
+
+    other = World(cluster=world.cluster, answer=models)
+    other.reconciler.models._pool = Never()
+
+    assert other.go() == []
+
+
+class Never:
+    def submit(self, function, *arguments):
+        pass
+
+
+def test_an_upgrade_changes_no_template():
+    world = World().ask()
+    world.go()
+    newer = dataclasses.replace(SETTINGS, runtime_image="example.com/runtime:2")
+
+    assert World(newer, world.cluster).go() == []
+    assert [write for write in World(newer, world.cluster).ask(replicas=3).go() if write[1] != "InferenceService"] == [
+        ("apply", "Deployment", "simple"),
+        ("apply", "PodDisruptionBudget", "simple"),
+    ]
+    template = world.cluster.named("Deployment")["spec"]["template"]["spec"]
+    assert template["containers"][0]["image"] == "example.com/runtime:1"
+
+
+def test_a_changed_spec_gets_a_new_template_and_the_old_one_goes():
+    world = World().ask()
+    world.go()
+    old = next(name for kind, _, name in world.cluster.objects if kind == "ControllerRevision")
+
+    writes = world.ask(server={"args": ["--log-verbose=1"]}).go()
+
+    assert ("delete", "ControllerRevision", old) in writes
+    assert ("apply", "Deployment", "simple") in writes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pruned"),
+    [
+        ({"networking": {"ingress": {}}}, {}, {"Ingress"}),
+        ({"replicas": 2}, {"replicas": 1}, {"PodDisruptionBudget"}),
+        ({"replicas": 2}, {"replicas": 2, "disruption": {"mode": "Disabled"}}, {"PodDisruptionBudget"}),
+        (
+            {"autoscaling": {"maxReplicas": 2, "metrics": [{"type": "CPU", "target": 1}]}},
+            {},
+            {"HorizontalPodAutoscaler"},
+        ),
+        ({"networking": {"gateway": {"parentRefs": [{"name": "a"}]}}}, {}, {"HTTPRoute"}),
+    ],
+)
+def test_pruning(before, after, pruned):
+    world = World().ask(**before)
+    world.go()
+
+    writes = world.ask(**after).go()
+
+    assert {kind for verb, kind, _ in writes if verb == "delete"} - {"ControllerRevision"} == pruned
+
+
+def test_a_foreign_object_is_left_alone():
+    world = World().ask()
+    world.cluster.add({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "simple"}, "spec": {}})
+
+    writes = world.go()
+
+    assert ("apply", "Service", "simple") not in writes
+    assert world.condition("Stalled")["reason"] == "NameConflict"
+    assert world.cluster.events == [("Warning", "NameConflict")]
+    assert world.go() == []
+
+
+def test_children_of_a_restored_service_are_taken_over():
+    """A backup brings the service back under another uid: its pods stay."""
+    world = World().ask()
+    world.go()
+    body = a_body()
+    body["metadata"]["uid"] = "another"
+    world.cluster.add(body)
+
+    world.go()
+
+    references = world.cluster.named("Deployment")["metadata"]["ownerReferences"]
+    assert [each["uid"] for each in references] == ["another"]
+
+
+@pytest.mark.parametrize("status", [0, 409, 429, 500, 503])
+@pytest.mark.parametrize(
+    ("verb", "kind"), [("apply", "Deployment"), ("get", "Service"), ("status", "InferenceService")]
+)
+def test_passing_refusals_are_tried_again(status, verb, kind):
+    world = World().ask()
+    world.cluster.refuse[verb, kind] = ClusterError(status, "Reason", "text")
+
+    with pytest.raises(ClusterError):
+        world.go()
+    world.cluster.refuse.clear()
+    world.go()
+
+    assert world.cluster.named("Service")["spec"]
+    assert world.status["observedGeneration"] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ClusterError(403, "Forbidden", "cannot patch deployments"), "ForbiddenByPolicy"),
+        (ClusterError(422, "Invalid", "spec.template: no"), "SpecInvalid"),
+        (ClusterError(418, "Teapot", "no"), "Teapot"),
+    ],
+)
+def test_lasting_refusals_are_told(error, reason):
+    world = World().ask()
+    world.cluster.refuse["apply", "Deployment"] = error
+
+    world.go()
+
+    assert world.condition("Stalled")["reason"] == reason
+    assert str(error) in world.condition("Stalled")["message"]
+    assert world.cluster.named("Service"), "the others are made"
+    assert world.after == 60.0
+
+
+def test_a_namespace_that_goes():
+    """Nothing is said of it: all of this goes, too."""
+    world = World().ask()
+    world.cluster.refuse["apply", "Deployment"] = ClusterError(403, "Forbidden", "namespace a is being terminated")
+
+    world.go()
+
+    assert world.condition("Stalled")["status"] == "False"
+
+
+def test_a_cluster_without_gateways():
+    world = World().ask(networking={"gateway": {"parentRefs": [{"name": "a"}]}})
+    world.cluster.refuse["get", "HTTPRoute"] = ClusterError(404, "NotFound", "no such kind")
+
+    world.go()
+
+    assert world.condition("RouteReady")["reason"] == "CRDMissing"
+
+
+def test_a_spec_that_cannot_be_read():
+    """Children stay as they are; the condition names the path."""
+    world = World().ask()
+    world.go()
+
+    writes = world.ask(replicas="many").go()
+
+    assert writes == [("status", "InferenceService", "simple")]
+    assert "spec.replicas" in world.condition("Stalled")["message"]
+    assert world.status["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_deleted_service(gone):
+    world = World()
+    if not gone:
+        world.ask()
+        world.cluster.named("InferenceService")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    assert world.go() == []
+
+
+PODS = {
+    "InsufficientGPU": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: 2 Insufficient nvidia.com/gpu."}]},
+    "Unschedulable": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: 2 Insufficient cpu."}]},
+    "ImagePullFailed": failed("server", "", waiting="ImagePullBackOff"),
+    "CrashLoop": failed("server", "Bad option"),
+    "OutOfMemory": failed("server", "", reason="OOMKilled"),
+    "PythonDependenciesFailed": failed("python-packages", "No matching distribution found for torch==2.0.1"),
+    "RepositoryDenied": failed("model-sync", '{"reason": "Denied", "message": "403 for bucket a, key AKIA****"}'),
+    "RepositoryEmpty": failed("model-sync", '{"reason": "Empty", "message": "nothing at a/"}'),
+    "DiskTooSmall": failed("model-sync", '{"reason": "DiskTooSmall", "message": "need 2, have 1"}'),
+    "IntegrityFailed": failed("model-sync", '{"reason": "IntegrityFailed", "message": "a/1/model.onnx"}'),
+    "SyncFailed": failed("model-sync", "Segmentation fault"),
+    "SecretMissing": {"initContainerStatuses": [{"name": "model-sync", "state": {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "a" not found'}}}]},
+    "Evicted": {"phase": "Failed", "reason": "Evicted", "message": "low on ephemeral-storage"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", PODS)
+def test_what_ails_a_pod_is_told(reason):
+    world = World().ask()
+    world.go()
+    world.run_pods(0, replicas=1, updatedReplicas=1).add_pod(**PODS[reason])
+
+    world.go()
+
+    assert world.condition("Ready")["reason"] == reason
+    assert "simple-1" in world.condition("Ready")["message"]
+    assert world.status["lastFailure"]["reason"] == reason
+    assert world.condition("Stalled")["status"] == ("False" if reason == "SyncFailed" else "True")
+    if "model-sync" in str(PODS[reason]) and reason != "SecretMissing":
+        assert world.condition("RepositorySynced")["reason"] == reason
+    assert world.go() == []
+
+
+def test_a_secret_that_is_missing_and_comes():
+    """The pod's state says only that it waits; the cluster's events say for what."""
+    world = World().ask()
+    world.go()
+    waiting = [{"name": "model-sync", "state": {"waiting": {"reason": "PodInitializing"}}}]
+    world.run_pods(0, replicas=1, updatedReplicas=1).add_pod(initContainerStatuses=waiting)
+    text = 'MountVolume.SetUp failed for volume "credentials" : secret "oss" not found'
+    world.cluster.pod_events = [{"reason": "FailedMount", "message": text}]
+
+    world.go()
+    assert world.condition("Stalled")["reason"] == "SecretMissing"
+    assert 'secret "oss" not found' in world.condition("Ready")["message"]
+
+    world.cluster.pod_events = []
+    world.run_pods().add_pod(**serving())
+    world.go()
+    assert world.condition("Ready")["status"] == "True"
+    assert world.condition("Stalled")["status"] == "False"
+    assert world.cluster.events == [("Warning", "SecretMissing"), ("Normal", "Serving")]
+
+
+def test_a_service_that_serves():
+    models = PodModels((ModelState("a", "1", "Ready"), ModelState("b", "2", "Ready")))
+    world = World(answer=models).ask()
+    world.go()
+    world.run_pods().add_pod(**serving())
+    world.go()
+    world.go()
+
+    assert world.condition("Ready")["status"] == "True"
+    assert world.condition("ModelsReady")["status"] == "True"
+    assert world.status["phase"] == "Ready"
+    assert world.status["modelRevision"] == {"current": "sha256:ab", "objects": 3}
+    assert world.status["models"][0] == {"name": "a", "version": "1", "state": "Ready", "pods": 1}
+    assert world.asked == [KEY]
+    assert world.after == SETTINGS.model_poll_seconds
+
+
+def test_a_model_that_does_not_load():
+    models = PodModels((ModelState("a", "1", "Ready"), ModelState("b", "2", "Unavailable", "no such file")))
+    world = World(answer=models).ask()
+    world.go()
+    world.run_pods().add_pod(**serving())
+    world.go()
+    world.go()
+
+    assert world.condition("ModelsReady")["reason"] == "SomeFailed"
+    assert "b version 2: no such file" in world.condition("ModelsReady")["message"]
+    assert world.condition("Ready")["status"] == "True", "the other one is served"
+    assert (world.status["phase"], world.status["modelsReady"]) == ("Degraded", "1/2")
+    assert world.after == 5.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "reason"),
+    [
+        (PodModels(error="pod a wants a token", refused=True), "True", "NotListed"),
+        (PodModels(error="pod a does not tell"), "Unknown", "ProbeUnreachable"),
+        (PodModels(), "False", "NoModels"),
+    ],
+)
+def test_pods_that_tell_no_models(answer, status, reason):
+    world = World(answer=answer).ask()
+    world.go()
+    world.run_pods().add_pod(**serving())
+    world.go()
+    world.go()
+
+    assert (world.condition("ModelsReady")["status"], world.condition("ModelsReady")["reason"]) == (status, reason)
+    assert world.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("spec", "deployment", "condition", "reason"),
+    [
+        ({"suspend": True}, {}, "Ready", "Suspended"),
+        ({"replicas": 0}, {}, "Ready", "ScaledToZero"),
+        ({}, {"observedGeneration": 0}, "Reconciling", "RollingUpdate"),
+        ({}, {"updatedReplicas": 0}, "Reconciling", "RollingUpdate"),
+        ({"replicas": 2}, {}, "Reconciling", "Scaling"),
+        ({}, {"readyReplicas": 0, "conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}, "Stalled", "ProgressDeadlineExceeded"),
+        ({}, {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]}, "WorkloadAvailable", "ForbiddenByPolicy"),
+    ],
+)  # fmt: skip
+def test_conditions_of_the_workload(spec, deployment, condition, reason):
+    world = World().ask(**spec)
+    world.go()
+    world.run_pods(**deployment)
+    world.go()
+
+    assert world.condition(condition)["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("parents", "reason"),
+    [
+        ([], "NotAccepted"),
+        ([{"conditions": [{"type": "Accepted", "status": "False", "reason": "NoMatchingParent"}]}], "NoMatchingParent"),
+        ([{"conditions": [{"type": "Accepted", "status": "True"}]}], "Accepted"),
+    ],
+)
+def test_conditions_of_the_route(parents, reason):
+    world = World().ask(networking={"gateway": {"parentRefs": [{"name": "a"}]}})
+    world.go()
+    world.cluster.add({**world.cluster.named("HTTPRoute"), "status": {"parents": parents}})
+    world.go()
+
+    assert world.condition("RouteReady")["reason"] == reason
+
+
+def test_times_of_transitions():
+    """A condition's time changes with its status, not with its message."""
+    world = World().ask()
+    world.go()
+    first = world.condition("Ready")["lastTransitionTime"]
+    world.run_pods(0, replicas=1).add_pod(**PODS["CrashLoop"])
+    world.go()
+    assert world.condition("Ready")["lastTransitionTime"] == first
+
+    world.run_pods()
+    world.go()
+
+    assert world.condition("Ready")["lastTransitionTime"] != first
+
+
+def test_an_event_when_service_is_lost():
+    world = World().ask()
+    world.go()
+    world.run_pods().add_pod(**serving())
+    world.go()
+    world.run_pods(0, replicas=1, updatedReplicas=1).add_pod(**PODS["CrashLoop"])
+    world.go()
+
+    assert world.cluster.events == [("Normal", "Serving"), ("Warning", "CrashLoop"), ("Warning", "CrashLoop")]
