@@ -53,10 +53,12 @@ class FakeLoopInstance:
         self.backend = backend
         self.placement = placement
         self.running: list[tuple[Batch, Callable[[], None]]] = []
+        self.more: list[bool] = []
         self.closed = False
 
     def begin(self, batch: Batch, done: Callable[[], None], *, more: bool = False) -> None:
         assert not self.closed
+        self.more.append(more)
         self.running.append((batch, done))
         self.backend.execute(batch)
 

@@ -82,6 +82,20 @@ async def test_a_child_that_dies_fails_its_requests_and_is_replaced(tmp_path: Pa
         await gone(first)
 
 
+async def test_batches_that_were_sent_but_not_begun_run_in_the_next_child(tmp_path: Path) -> None:
+    async with PythonModel(tmp_path, faulty("os._exit(1)")) as model:
+        batches = [a_batch(model.config, {"IN": np.float32([value])}) for value in (1, -1, 2, 3)]
+        ended = []
+        for batch in batches:
+            model.instance.begin(batch, lambda batch=batch: ended.append(batch), more=batch is not batches[-1])  # type: ignore[misc]
+        await until(lambda: len(ended) == 4)
+        for batch in batches:
+            batch.flush()
+        answers = [batch.responses_to(0)[0] for batch in batches]
+    assert [answer.error and answer.error.message for answer in answers] == [None, UNHEALTHY, None, None]
+    assert [answer.outputs[0].as_numpy()[0] for answer in answers if not answer.error] == [1, 2, 3]
+
+
 async def test_a_child_that_is_killed_while_idle_is_replaced(tmp_path: Path) -> None:
     async with PythonModel(tmp_path) as model:
         pid = child_pid(model)

@@ -246,6 +246,53 @@ async def test_done_twice_frees_once(tmp_path):
     assert mistakes == []
 
 
+async def test_batches_begin_together_and_free_the_instance_with_the_last(tmp_path):
+    runner, instance, reports = start(tmp_path, on_event_loop=True)
+    runner.begin([requests(1) for _ in range(3)])
+    assert instance.more == [True, True, False]
+    dones = [done for _, done in instance.running]
+    dones[1]()
+    dones[0]()
+    await asyncio.sleep(0)
+    assert reports.hand_overs == [(2, False)]
+    dones[2]()
+    assert reports.hand_overs == [(2, False), (1, True)]
+    assert len(reports.answers) == 3
+    await runner.close()
+
+
+async def test_closing_waits_for_every_batch_of_a_hand_over(tmp_path):
+    runner, instance, _ = start(tmp_path, on_event_loop=True)
+    runner.begin([requests(1) for _ in range(2)])
+    closing = asyncio.create_task(runner.close())
+    instance.running[0][1]()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not instance.closed
+    instance.running[1][1]()
+    await closing
+    assert instance.closed
+
+
+async def test_only_brief_executions_share_a_hand_over(tmp_path):
+    def execute(duration_ns):
+        def run(batch):
+            batch.inputs_ready_ns = batch.start_ns + 1
+            batch.outputs_ready_ns = batch.inputs_ready_ns + duration_ns
+            echo(batch)
+
+        return run
+
+    for duration_ns, decoupled, expected in [(1000, False, 16), (10_000_000, False, 1), (1000, True, 1)]:
+        config = a_config("m", inputs=CONFIG.inputs, outputs=CONFIG.outputs, decoupled=decoupled)
+        runner, instance, _ = start(tmp_path, execute(duration_ns), config=config, on_event_loop=True)
+        for index in range(100):
+            runner.begin([requests(1)])
+            instance.running[index][1]()
+        assert runner.at_once == expected
+        await runner.close()
+
+
 @pytest.mark.parametrize(
     ("traits", "changes", "at_hand"),
     [

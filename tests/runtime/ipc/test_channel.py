@@ -130,3 +130,24 @@ async def test_threads_may_send_at_the_same_time(ends: Ends) -> None:
     for thread in threads:
         thread.join()
     channel.close()
+
+
+async def test_what_is_held_leaves_together_and_in_order(ends: Ends) -> None:
+    received = Received()
+    channel = received.attach(ends[0])
+    channel.hold()
+    for number in (1, 2):
+        assert channel.send(encode_frame(3, number=number))
+    descriptor = create_segment_file(4096)
+    channel.send_segment(3, descriptor, 4096)
+    assert channel.send(encode_frame(3, number=4))
+    ends[1].socket.settimeout(0.05)
+    frames = [ends[1].receive() for _ in range(3)]
+    os.close(ends[1].take_segment(frames[2])[1])
+    with pytest.raises(TimeoutError):
+        ends[1].receive()
+    channel.release()
+    assert [frame.number for frame in (*frames, ends[1].receive())] == [1, 2, 3, 4]
+    os.close(descriptor)
+    channel.close()
+    channel.release()
