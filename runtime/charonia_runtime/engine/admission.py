@@ -197,12 +197,13 @@ class Admission:
             )
 
     def _check_strings(self, request: InferenceRequest, tensor: Tensor, expected: int) -> None:
-        """Count the elements by their length fields; an element that is cut short is left to its reader."""
+        """Count the elements by their length fields. One that is cut short would fail all requests of its batch."""
         buffer, length_at = tensor.buffer, _LENGTH.unpack_from
-        at = count = 0
+        at = count = length = 0
         try:
             for count in range(expected):  # noqa: B007 - how far it came
-                at += _LENGTH.size + length_at(buffer, at)[0]
+                (length,) = length_at(buffer, at)
+                at += _LENGTH.size + length
         except struct_error:
             complete = False
         else:
@@ -213,6 +214,11 @@ class Admission:
             raise InvalidArgumentError(
                 f"{request.error_prefix}unexpected number of string elements {expected + 1} {subject}, "
                 f"expecting {expected}"
+            )
+        if complete and left < 0:
+            raise InvalidArgumentError(
+                f"incomplete string data for inference input '{tensor.name}', expecting string of length {length} "
+                f"but only {length + left} bytes available"
             )
         if not complete and left > 0:
             raise InvalidArgumentError(

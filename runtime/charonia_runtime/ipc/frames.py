@@ -39,6 +39,8 @@ class FrameKind(IntEnum):
     SUBMIT = 26
     CANCEL = 27
     NOTICE = 28
+    ROOM = 29
+    """Asks for a REPLY once the client of a decoupled model's request can take more responses."""
     # both ways
     SEGMENT = 32
     SEGMENT_GONE = 33

@@ -19,6 +19,8 @@ _NUMBERS = struct.Struct("<QQ")
 """Timeout in µs, correlation id; among the data."""
 _RESPONSE = struct.Struct("<BBHII")
 """Status, error code, outputs, length of the message, of the parameters."""
+HELD_BACK = 0x8000
+"""Among the flags of a request: its client may read slowly, responses wait for it. Models do not see this flag."""
 TIMES = struct.Struct("<QQ")
 """Monotonic clock when the model began and when it returned, in ns: the last bytes of an answer."""
 _PLAIN_RESPONSES = tuple(_RESPONSE.pack(0, 0, outputs, 0, 0) for outputs in range(64))
@@ -105,7 +107,7 @@ class RequestLayout(NamedTuple):
             correlation_id = rest.get("correlation_id", number)
             request_id = rest.get("id", request_id)
             output_names = tuple(rest.get("output_names", output_names))
-        return RequestRecord(request_id, [], output_names, self.flags, timeout_us, correlation_id, rest)
+        return RequestRecord(request_id, [], output_names, self.flags & ~HELD_BACK, timeout_us, correlation_id, rest)
 
 
 def _parse_request(reader: LayoutReader) -> RequestLayout:

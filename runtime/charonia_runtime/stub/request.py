@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from charonia_runtime.core.request import ParameterValue
 from charonia_runtime.ipc.frames import Frame
-from charonia_runtime.ipc.messages import RequestLayout, RequestRecord
+from charonia_runtime.ipc.messages import HELD_BACK, RequestLayout, RequestRecord
 from charonia_runtime.ipc.packing import View
 from charonia_runtime.stub import called_models
 from charonia_runtime.stub.context import context
@@ -150,7 +150,12 @@ class InferenceRequest:
             if self._layout is None:
                 raise TritonModelException("Only requests that a model received have a response sender.")
             self._exchange = Exchange(
-                context.session, self._batch, self._index, decoupled=context.decoupled, closed=self._answered
+                context.session,
+                self._batch,
+                self._index,
+                decoupled=context.decoupled,
+                closed=self._answered,
+                held_back=context.decoupled and bool(self._layout.flags & HELD_BACK),
             )
         return self._exchange
 

@@ -10,12 +10,14 @@ from charonia_runtime.ipc.frames import FrameKind
 from charonia_runtime.ipc.messages import ResponseRecord, Status, pack_outputs, pack_response
 from charonia_runtime.ipc.packing import Packer
 from charonia_runtime.stub.exceptions import TritonError, TritonModelException, core_code, from_core, refuse
-from charonia_runtime.stub.session import Session
+from charonia_runtime.stub.session import Mailbox, Session
 from charonia_runtime.stub.tensor import Tensor
 
 COMPLETE_FINAL = 1
 FINAL_FLAG = 1
 RESPONSE_FLAG = 2
+_RESPONSES_AHEAD = 8
+"""After so many responses the server is asked for room, after twice as many its answer is waited for."""
 _SIGNATURE = (
     "c_python_backend_utils.InferenceResponse(output_tensors: List[c_python_backend_utils.Tensor] = [], "
     "error: c_python_backend_utils.TritonError = None, parameters: dict = None)"
@@ -99,18 +101,31 @@ class Exchange:
     send it any more.
     """
 
-    __slots__ = ("_lock", "batch", "closed", "decoupled", "index", "sent", "session")
+    __slots__ = ("_lock", "_room", "batch", "closed", "decoupled", "held_back", "index", "sent", "session")
 
-    def __init__(self, session: Session, batch: int, index: int, *, decoupled: bool, closed: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        batch: int,
+        index: int,
+        *,
+        decoupled: bool,
+        closed: bool = False,
+        held_back: bool = False,
+    ) -> None:
         self.session = session
         self.batch = batch
         self.index = index
         self.decoupled = decoupled
         self.closed = closed
         self.sent = 0
+        self.held_back = held_back
+        """Whether responses wait for the request's client."""
+        self._room: tuple[int, Mailbox] | None = None
         self._lock = Lock()
 
     def __del__(self) -> None:
+        self._forget_room()
         if not self.closed and self.session.alive:
             self.session.send(FrameKind.ABANDONED, entry=self.index, number=self.batch)
 
@@ -133,6 +148,22 @@ class Exchange:
             else:
                 self.session.send(FrameKind.RESPONSE, entry=self.index, number=self.batch, flags=FINAL_FLAG)
             self.closed = final
+            if final:
+                self._forget_room()
+            elif self.held_back and self.sent % _RESPONSES_AHEAD == 0:
+                self._await_room()
+
+    def _await_room(self) -> None:
+        """Wait for the answer to the last question whether there is room, ask the next."""
+        if self._room is not None:
+            self.session.wait(self._room[1])
+            self._forget_room()
+        self._room = self.session.ask_about(FrameKind.ROOM, self.batch, self.index)
+
+    def _forget_room(self) -> None:
+        if self._room is not None:
+            self.session.close_mailbox(self._room[0])
+            self._room = None
 
     def _check(self, response: InferenceResponse | None, flags: int) -> bool:
         if response is not None and not isinstance(response, InferenceResponse):

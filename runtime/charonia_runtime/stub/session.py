@@ -137,12 +137,17 @@ class Session:
 
     def is_cancelled(self, batch: int, index: int) -> bool:
         """Whether the client of a running request is gone."""
-        number, mailbox = self.open_mailbox()
-        self._send(encode_frame(FrameKind.IS_CANCELLED, [_TARGET.pack(batch, index)], number=number))
+        number, mailbox = self.ask_about(FrameKind.IS_CANCELLED, batch, index)
         try:
             return bool(self.wait(mailbox).flags)
         finally:
             self.close_mailbox(number)
+
+    def ask_about(self, kind: FrameKind, batch: int, index: int) -> tuple[int, Mailbox]:
+        """Ask the server something about a running request. The answer comes to the mailbox, whose number is given."""
+        number, mailbox = self.open_mailbox()
+        self._send(encode_frame(kind, [_TARGET.pack(batch, index)], number=number))
+        return number, mailbox
 
     def open_mailbox(self) -> tuple[int, Mailbox]:
         number = next(self._numbers) & 0xFFFFFFFF

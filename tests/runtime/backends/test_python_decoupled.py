@@ -1,5 +1,9 @@
 """Models that send their responses themselves: decoupled ones, and others that use the sender."""
 
+import asyncio
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +59,46 @@ async def test_threads_send_after_execute_has_returned(tmp_path: Path) -> None:
         assert not batches[-1].complete
         await until(lambda: all(batch.complete for batch in batches))
     assert [values(batch) for batch in batches] == [[0, 1], [1, 2], [2, 3]]
+
+
+class SlowClient:
+    """A `ResponseFlow` that has room when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        self.waiting.append(resume)
+
+
+async def test_a_model_does_not_run_ahead_of_a_slow_client(tmp_path: Path) -> None:
+    async with PythonModel(tmp_path, SEND_ALL, config=DECOUPLED) as model:
+        client = SlowClient()
+        batch, quick = (a_batch(DECOUPLED, {"IN": np.arange(100, dtype=np.float32)}) for _ in range(2))
+        batch.requests[0].flow = client
+        executing = asyncio.create_task(model.execute(batch))
+        for sent in range(16, 100, 8):
+            await until(lambda sent=sent: len(batch.answers) == sent and client.waiting)  # type: ignore[misc]
+            await asyncio.sleep(0.01)
+            assert len(batch.answers) == sent
+            client.waiting.pop()()
+        await executing
+        assert values(batch) == list(range(100))
+        assert values(await model.execute(quick)) == list(range(100))
+
+
+async def test_a_slow_client_does_not_outlive_the_child(tmp_path: Path) -> None:
+    async with PythonModel(tmp_path, SEND_ALL, config=DECOUPLED) as model:
+        client = SlowClient()
+        batch = a_batch(DECOUPLED, {"IN": np.arange(100, dtype=np.float32)})
+        batch.requests[0].flow = client
+        executing = asyncio.create_task(model.execute(batch))
+        await until(lambda: len(batch.answers) == 16)
+        os.kill(model.instance._stub.pid, signal.SIGKILL)
+        await executing
+        assert batch.answers[-1][1].error is not None
+        for resume in client.waiting:
+            resume()
 
 
 async def test_large_responses_give_their_memory_back(tmp_path: Path) -> None:

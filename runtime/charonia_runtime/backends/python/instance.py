@@ -216,8 +216,9 @@ class PythonInstance:
             case FrameKind.ABANDONED:
                 self._running.abandon(frame)
             case FrameKind.IS_CANCELLED:
-                cancelled = self._running.is_cancelled(frame)
-                self._stub.send(encode_frame(FrameKind.REPLY, flags=int(cancelled), number=frame.number))
+                self._running.is_cancelled(frame)
+            case FrameKind.ROOM:
+                self._running.when_room(frame)
             case FrameKind.FINALIZED:
                 if self._finalized is not None:
                     self._finalized.set()

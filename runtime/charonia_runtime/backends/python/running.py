@@ -14,8 +14,8 @@ from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Block
-from charonia_runtime.ipc.frames import Frame, FrameKind
-from charonia_runtime.ipc.messages import TIMES, RequestRecord, ResponseRecord, Status, pack_request
+from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
+from charonia_runtime.ipc.messages import HELD_BACK, TIMES, RequestRecord, ResponseRecord, Status, pack_request
 from charonia_runtime.ipc.packing import Packer
 
 FINAL_FLAG = 1
@@ -183,11 +183,26 @@ class RunningBatches:
         running.batch.respond_error(running.indexes[frame.entry], InternalError(error))
         self._leave(running)
 
-    def is_cancelled(self, frame: Frame) -> bool:
-        """Whether the request that the frame names was cancelled."""
+    def is_cancelled(self, frame: Frame) -> None:
+        """Tell the child whether the request that the frame names was cancelled."""
+        request = self._request(frame)
+        self._reply(frame.number, cancelled=request is not None and request.cancelled)
+
+    def when_room(self, frame: Frame) -> None:
+        """Answer the child once the client of the request that the frame names can take more responses."""
+        request = self._request(frame)
+        if request is None or request.flow is None:
+            self._reply(frame.number)
+        else:
+            request.flow.when_ready(partial(self._reply, frame.number))
+
+    def _reply(self, number: int, *, cancelled: bool = False) -> None:
+        self._stub.send(encode_frame(FrameKind.REPLY, flags=int(cancelled), number=number))
+
+    def _request(self, frame: Frame) -> InferenceRequest | None:
         number, entry = _TARGET.unpack_from(frame.body)
         running = self._batches.get(number)
-        return running is not None and running.batch.requests[running.indexes[entry]].cancelled
+        return None if running is None else running.batch.requests[running.indexes[entry]]
 
     def _reschedule(self, batch: Batch, index: int) -> None:
         if self._iterative:
@@ -271,6 +286,8 @@ def _record(request: InferenceRequest) -> RequestRecord:
         sequence = request.sequence
         record.flags = int(sequence.start) | int(sequence.end) << 1
         record.correlation_id = sequence.correlation_id
+    if request.flow is not None:
+        record.flags |= HELD_BACK
     if request.parameters:
         record.rest = {"parameters": request.parameters}
     return record
