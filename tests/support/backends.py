@@ -54,6 +54,7 @@ class FakeLoopInstance:
         self.placement = placement
         self.running: list[tuple[Batch, Callable[[], None]]] = []
         self.more: list[bool] = []
+        self.ready = True
         self.closed = False
 
     def begin(self, batch: Batch, done: Callable[[], None], *, more: bool = False) -> None:

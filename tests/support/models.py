@@ -32,6 +32,7 @@ class FakeModel:
         self.requests: list[InferenceRequest] = []
         self.updates: list[ModelConfig] = []
         self.in_place = True
+        self.ready = True
         self.closed = False
         self.labels: dict[str, list[str]] = {}
         self.composing: tuple[FakeModel, ...] = ()

@@ -79,6 +79,10 @@ class Instance(Protocol):
 class LoopInstance(Protocol):
     """One copy of a model that runs elsewhere, in another process say; driven from the event loop without a thread."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether it can run a batch now; one whose process died cannot until there is another."""
+
     def begin(self, batch: Batch, done: Callable[[], None], *, more: bool = False) -> None:
         """
         Start a batch, without blocking. Call `done` on the event loop once its execution is over.

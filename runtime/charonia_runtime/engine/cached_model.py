@@ -71,6 +71,10 @@ class CachedModel:
     def in_flight(self) -> int:
         return self._own + self._model.in_flight
 
+    @property
+    def ready(self) -> bool:
+        return self._model.ready
+
     def cancel(self, request: InferenceRequest) -> None:
         request.cancelled = True
         self._model.cancel(request)

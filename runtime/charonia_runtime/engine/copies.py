@@ -38,6 +38,10 @@ class ModelCopy(Protocol):
     def in_flight(self) -> int:
         """Requests accepted and not yet answered."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether an instance can run a request now: false while the processes of all of them are dead."""
+
     def submit(self, request: InferenceRequest) -> None: ...
 
     def cancel(self, request: InferenceRequest) -> None: ...

@@ -214,7 +214,8 @@ class Engine:
         return not self._missing and self._registry.all_settled()
 
     async def is_model_ready(self, name: str, version: int = ANY_VERSION) -> bool:
-        return self.serves(name, version)
+        """Whether a version serves and can do so: not while all of its processes are dead."""
+        return self.serves(name, version) and self._registry.find(name, version).copy.ready
 
     def serves(self, name: str, version: int = ANY_VERSION) -> bool:
         """Whether a request for the model would find a version now."""

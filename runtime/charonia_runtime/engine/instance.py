@@ -62,6 +62,10 @@ class Runner(Protocol):
     """Whether `execute` works: the instance may run on the event loop's thread where that is quicker."""
 
     @property
+    def ready(self) -> bool:
+        """Whether the instance can run a batch now."""
+
+    @property
     def at_once(self) -> int:
         """How many batches are worth handing over together."""
 
@@ -87,6 +91,7 @@ class InstanceThread:
         self.slot = post.slot
         self.retired = False
         self.pace = Pace()
+        self.ready = True
         self.at_hand = post.traits.any_thread and _is_of_fixed_size(post.config)
         self._instance = instance
         self._config = post.config
@@ -193,6 +198,10 @@ class LoopRunner:
         self._done: list[int] = []
         self._last_end_ns = 0
         self._idle: asyncio.Future[None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self._instance.ready
 
     @property
     def at_once(self) -> int:

@@ -128,6 +128,11 @@ class Model:
         """Requests accepted and not finally answered."""
         return self._flow.in_flight
 
+    @property
+    def ready(self) -> bool:
+        """Whether an instance can run a request now."""
+        return any(runner.ready for runner in self._runners)
+
     def submit(self, request: InferenceRequest) -> None:
         """
         Check and queue a request.

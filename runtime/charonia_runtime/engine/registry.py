@@ -185,9 +185,13 @@ class ModelRegistry:
         return sorted(self._models)
 
     def all_settled(self) -> bool:
-        """Strict readiness: every version is ready or was unloaded, and every model has one (§2.2)."""
+        """Strict readiness: every version can serve or was unloaded, and every model has one (§2.2)."""
         return all(
-            versions.by_number and all(version.settled for version in versions.by_number.values())
+            versions.by_number
+            and all(
+                version.settled and (version.serving is None or version.serving.copy.ready)
+                for version in versions.by_number.values()
+            )
             for versions in self._models.values()
         )
 

@@ -60,6 +60,10 @@ class TimedModel:
     def in_flight(self) -> int:
         return self._model.in_flight
 
+    @property
+    def ready(self) -> bool:
+        return self._model.ready
+
     def cancel(self, request: InferenceRequest) -> None:
         self._model.cancel(request)
 

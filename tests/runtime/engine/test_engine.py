@@ -211,6 +211,23 @@ async def test_a_missing_repository_may_be_tolerated(make_engine):
         await engine.stop()
 
 
+@pytest.mark.parametrize("strict", [True, False])
+async def test_an_engine_that_retires_is_not_ready_and_serves(make_engine, tmp_path, strict):
+    write_model(tmp_path, "a")
+    engine = make_engine(strict_readiness=strict)
+    await engine.start()
+
+    engine.retire()
+
+    assert not await engine.is_ready()
+    assert await engine.is_live()
+    assert await engine.is_model_ready("a")
+    request = a_request("a")
+    engine.submit(request)
+    assert (await request.sink.response()).error is None
+    await engine.stop()
+
+
 async def test_explicit_mode_starts_with_what_is_named(make_engine, tmp_path):
     write_model(tmp_path, "a")
     write_model(tmp_path, "b")

@@ -308,6 +308,20 @@ async def test_the_schedulers_hook_waits_for_company_once(tmp_path):
     await model.close()
 
 
+async def test_a_model_is_ready_while_one_of_its_instances_is(tmp_path):
+    backend = fake_backend(echo, on_event_loop=True)
+    model = await load(tmp_path, backend, config(count=2))
+    first, second = backend.made[0].instances
+    assert model.ready
+    first.ready = False
+    assert model.ready
+    second.ready = False
+    assert not model.ready
+    first.ready = True
+    assert model.ready
+    await model.close()
+
+
 async def test_a_loop_instance(tmp_path):
     backend = fake_backend(echo, on_event_loop=True)
     model = await load(tmp_path, backend)

@@ -207,6 +207,17 @@ async def test_readiness(registry):
     assert states(registry) == [(1, "UNAVAILABLE", "unloaded")]
 
 
+async def test_a_server_whose_model_cannot_run_is_not_ready(registry):
+    copy = serve(registry)[1]
+
+    copy.ready = False
+    assert not registry.all_settled()
+
+    registry.begin_unload("simple", 1)
+    registry.closed("simple", 1, copy)
+    assert registry.all_settled()
+
+
 async def test_a_model_without_versions_is_not_ready_until_its_directory_is_gone(registry):
     registry.know("empty")
     assert not registry.all_settled()

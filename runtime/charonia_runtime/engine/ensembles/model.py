@@ -80,6 +80,11 @@ class EnsembleModel:
         return self._crew.statistics
 
     @property
+    def ready(self) -> bool:
+        """Whether every step could run now."""
+        return all(copy.ready for copy in self.composing)
+
+    @property
     def labels(self) -> Labels:
         return self._crew.labels
 
