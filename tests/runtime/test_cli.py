@@ -3,9 +3,13 @@
 import shutil
 import signal
 import socket
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
+import tritonclient.grpc
+from tritonclient.utils import InferenceServerException
 
 from charonia_runtime import __version__
 from charonia_runtime.cli import run
@@ -41,6 +45,7 @@ def test_serve_help_lists_the_flags_of_every_part(capsys):
     for flag in (
         "--model-repository, --model-store", "--http-port <integer>", "--grpc-port", "--metrics-port", "--log-verbose",
         "--trace-config", "--allow-client-shm", "--pinned-memory-pool-byte-size", "--disable-auto-complete-config",
+        "--path-prefix </path>", "--access-token-file <file>", "--drain-secs <integer>",
     ):  # fmt: skip
         assert flag in shown
 
@@ -57,6 +62,7 @@ def test_serve_help_lists_the_flags_of_every_part(capsys):
         (["--model-repository=x", "--trace-config=level=foo"], 'Bad option: "--trace-config level".\ninvalid value for trace level option: foo'),
         (["--model-repository=x", "--host-policy=foo"], "Bad option: \"--host-policy\".\n--host-policy option format is '<policy name>,<setting>=<value>'. Got foo"),
         (["--model-repository=x", "--allow-sagemaker=true"], 'Bad option: "--allow-sagemaker".\n--allow-sagemaker=true asks for a frontend that Charonia does not have'),
+        (["--model-repository=x", "--path-prefix=api"], 'Bad option: "--path-prefix".\n--path-prefix must be a path like /api/predict/name, of letters, digits and \'._~-\', and not in /v2. Got api'),
         (["models"], "Unexpected argument: models"),
     ],
 )  # fmt: skip
@@ -99,6 +105,64 @@ def test_a_missing_repository_stops_the_start(tmp_path):
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith("error: creating server: ")
     assert "nothing" in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(None, "No such file or directory"), ("", "it holds no token: "), ("two words\n", "line 1 is no token: ")],
+)
+def test_a_token_file_that_cannot_be_used_stops_the_start(tmp_path, text, reason):
+    path = tmp_path / "tokens"
+    if text is not None:
+        path.write_text(text)
+
+    result = charonia("serve", f"--model-repository={EXAMPLES}", f"--access-token-file={path}")
+
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith(
+        f"error: creating server: Invalid argument - cannot use --access-token-file '{path}': {reason}"
+    )
+    assert "loading" not in result.stderr
+
+
+def test_tokens_are_asked_for_and_followed(tmp_path):
+    """Over both ports, below a prefix, until the file says otherwise; probes and metrics need none."""
+    path = tmp_path / "tokens"
+    path.write_text("old\n")
+    flags = [f"--access-token-file={path}", "--path-prefix=/api/predict/digits"]
+    with ServerProcess(EXAMPLES, tmp_path / "log", *flags) as server:
+
+        def admits(token: str, prefix: str = "") -> bool:
+            headers = {"Authorization": f"Bearer {token}"}
+            status, _ = server.request("GET", f"{prefix}/v2/models/digits", headers=headers)
+            assert status in {200, 401}
+            return status == 200
+
+        def admits_grpc(token: str) -> bool:
+            with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
+                try:
+                    client.get_model_metadata("digits", headers={"authorization": token})
+                except InferenceServerException as error:
+                    assert error.status() == "StatusCode.UNAUTHENTICATED"
+                    return False
+            return True
+
+        assert admits("old")
+        assert admits_grpc("old")
+        assert admits("old", "/api/predict/digits")
+        assert not admits("new")
+        assert not admits_grpc("new")
+        assert server.get("/api/predict/digits/v2/health/ready")[0] == 200
+        with urllib.request.urlopen(f"http://{server.metrics}/metrics") as metrics:
+            assert metrics.status == 200
+
+        path.write_text("new\n")
+        deadline = time.monotonic() + 20
+        while not admits("new"):
+            assert time.monotonic() < deadline
+        assert not admits("old")
+        assert admits_grpc("new")
+        assert not admits_grpc("old")
 
 
 def test_a_failing_model_stops_the_start(tmp_path):
