@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from charonia_runtime.options import parse_serve
 from tests.support.processes import ServerProcess
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,6 +45,17 @@ def test_the_call_with_the_python_client(server):
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert result.stdout == output, result.stderr
+
+
+def test_the_command_for_gateways_is_one():
+    code, _ = block("charonia serve")
+
+    options = parse_serve(code.split()[2:], {})
+
+    assert options.frontends["v2_http"].path_prefix == ("/api/predict/digits",)
+    assert options.frontends["v2_http"].access_tokens is options.frontends["v2_grpcio"].access_tokens is not None
+    assert options.engine.drain_secs == 20
+    assert options.frontends["v2_grpcio"].grpc_max_connection_age == 10_000
 
 
 def test_ci_runs_the_test_command():
