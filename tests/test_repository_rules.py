@@ -51,6 +51,8 @@ def test_import_contracts():
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
+        ("operator/reconcile.py", "import kubernetes", "Only cluster talks to Kubernetes"),
+        ("operator/workers.py", "import kopf", "Only the event source knows kopf"),
         ("core/request.py", "import asyncio", "Core does no I/O and knows no wire"),
         ("core/tensor.py", "import charonia_runtime.replies", "Runtime: imports point down"),
         ("frontends/metrics/frontend.py", "import charonia_runtime.engine", "Runtime: imports point down"),
@@ -67,7 +69,8 @@ def test_import_contracts_fail_when_broken(tmp_path, module, line, contract):
     for name in ("runtime", "operator"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "examples"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    broken = tmp_path / "runtime/charonia_runtime" / module
+    folder = "operator/charonia_operator" if module.startswith("operator/") else "runtime/charonia_runtime"
+    broken = tmp_path / folder / module.removeprefix("operator/")
     broken.write_text(broken.read_text() + f"\n{line}\n")
 
     result = lint_imports(tmp_path)
