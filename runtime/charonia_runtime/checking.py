@@ -9,7 +9,7 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.frontend import option
 from charonia_runtime.engine.inspection import Fault, inspect
-from charonia_runtime.engine.repository import ModelRepositories
+from charonia_runtime.engine.lifecycle.repository import ModelRepositories
 from charonia_runtime.flags import Flags, Group, UsageError
 
 _USAGE = "Usage: charonia check DIRECTORY... [options]"

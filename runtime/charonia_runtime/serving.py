@@ -31,7 +31,7 @@ from charonia_runtime.compatibility import without_effect
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.frontend import Frontend
 from charonia_runtime.engine.engine import EXTENSIONS, Engine
-from charonia_runtime.engine.model import Model
+from charonia_runtime.engine.execution.model import Model
 from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.engine.tracing.tracer import Tracer, make_destination

@@ -26,7 +26,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import Direct, DynamicBatching
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.engine.model import Model
+from charonia_runtime.engine.execution.model import Model
 from charonia_runtime.replies import Reply
 
 _IN_FLIGHT = (1, 8, 32, 128)

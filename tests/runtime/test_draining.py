@@ -66,10 +66,13 @@ async def test_no_request_fails_while_servers_are_replaced_under_load(tmp_path):
     """Two servers behind a Service, as a rollout stops one of them: clients keep their connections as they like."""
     async with AsyncExitStack() as stack:
         flags = ["--drain-secs=2", "--exit-timeout-secs=20"]
-        leaving, staying = (ServerProcess(EXAMPLES, tmp_path / name, *flags) for name in ("leaving", "staying"))
-        for server in (leaving, staying):
+        servers = []
+        for name in ("leaving", "staying"):
+            server = ServerProcess(EXAMPLES, tmp_path / name, *flags)
             await asyncio.to_thread(server.__enter__)
             stack.push_async_callback(asyncio.to_thread, server.stop)
+            servers.append(server)
+        leaving, staying = servers
         probes = [leaving.http, staying.http]
         asking, done = [], asyncio.Event()
         for wire, module in MODULES.items():

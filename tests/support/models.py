@@ -17,9 +17,9 @@ from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InferenceError, UnavailableError, UnsupportedError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.core.statistics import ModelStatistics
-from charonia_runtime.engine.overrides import OverrideDirectory
-from charonia_runtime.engine.reading import Override, PolledModel, PollError
-from charonia_runtime.engine.repository import Modifications, RepositoryEntry, Stamp
+from charonia_runtime.engine.lifecycle.overrides import OverrideDirectory
+from charonia_runtime.engine.lifecycle.reading import Override, PolledModel, PollError
+from charonia_runtime.engine.lifecycle.repository import Modifications, RepositoryEntry, Stamp
 
 
 class FakeModel:

@@ -23,8 +23,8 @@ from charonia_runtime.core.scheduling import (
     SequenceState,
 )
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.engine.schedulers.sequence import SequenceScheduler
-from charonia_runtime.engine.schedulers.sequence_direct import NullRequest
+from charonia_runtime.engine.schedulers.sequence.direct import NullRequest
+from charonia_runtime.engine.schedulers.sequence.scheduler import SequenceScheduler
 from tests.support.configs import a_config, a_tensor
 from tests.support.requests import RecordingSink, a_request
 

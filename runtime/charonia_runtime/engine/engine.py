@@ -29,21 +29,21 @@ from charonia_runtime.core.server import (
 )
 from charonia_runtime.core.statistics import FIRST_RESPONSE_BOUNDS_MS, FIRST_RESPONSE_FAMILY
 from charonia_runtime.core.tracing import NO_TRACING, Tracing
-from charonia_runtime.engine.admission import MemoryResolver
-from charonia_runtime.engine.backend_search import LoadBackend, find_backend
-from charonia_runtime.engine.cached_model import CachedModel
-from charonia_runtime.engine.copies import LoadCopy, ModelCopy
 from charonia_runtime.engine.ensembles.binding import bind
 from charonia_runtime.engine.ensembles.model import EnsembleModel
-from charonia_runtime.engine.file_threads import FileThreads
-from charonia_runtime.engine.loading import ModelLoader
+from charonia_runtime.engine.execution.admission import MemoryResolver
+from charonia_runtime.engine.execution.cached_model import CachedModel
+from charonia_runtime.engine.execution.copies import LoadCopy, ModelCopy
+from charonia_runtime.engine.execution.timed_model import TimedModel
+from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
+from charonia_runtime.engine.lifecycle.file_threads import FileThreads
+from charonia_runtime.engine.lifecycle.loading import ModelLoader
+from charonia_runtime.engine.lifecycle.polling import RepositoryPoller, Wait
+from charonia_runtime.engine.lifecycle.reading import ModelReader, Override, PolledModel
+from charonia_runtime.engine.lifecycle.repository import ModelRepositories, is_model_name
 from charonia_runtime.engine.options import EVERY_MODEL, ControlMode, EngineOptions
-from charonia_runtime.engine.polling import RepositoryPoller, Wait
-from charonia_runtime.engine.reading import ModelReader, Override, PolledModel
 from charonia_runtime.engine.registry import ModelRegistry
-from charonia_runtime.engine.repository import ModelRepositories, is_model_name
 from charonia_runtime.engine.shutdown import stop_models
-from charonia_runtime.engine.timed_model import TimedModel
 from charonia_runtime.logs import table
 
 logger = logging.getLogger(__name__)

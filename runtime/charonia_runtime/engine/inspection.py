@@ -15,11 +15,11 @@ from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.validation import refuse_unsupported, validate_states, validate_tensors
 from charonia_runtime.core.versions import select_versions
-from charonia_runtime.engine.backend_search import LoadBackend, find_backend
-from charonia_runtime.engine.initial_states import read_initial_states
-from charonia_runtime.engine.reading import ModelReader
+from charonia_runtime.engine.execution.initial_states import read_initial_states
+from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
+from charonia_runtime.engine.lifecycle.reading import ModelReader
+from charonia_runtime.engine.lifecycle.repository import ModelRepositories, RepositoryEntry
 from charonia_runtime.engine.registry import DUPLICATE
-from charonia_runtime.engine.repository import ModelRepositories, RepositoryEntry
 from charonia_runtime.engine.schedulers.base import make_scheduler
 
 _FIELD = re.compile(

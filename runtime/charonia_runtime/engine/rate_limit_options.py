@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from charonia_runtime.core.frontend import OptionError, option
-from charonia_runtime.engine.rate_limiter import RateLimiter, ResourceLimit
+from charonia_runtime.engine.execution.rate_limiter import RateLimiter, ResourceLimit
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 

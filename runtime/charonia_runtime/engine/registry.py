@@ -12,7 +12,7 @@ from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, N
 from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.server import IndexEntry, ServedModel, VersionStatistics
 from charonia_runtime.core.statistics import ModelStatistics
-from charonia_runtime.engine.copies import ModelCopy
+from charonia_runtime.engine.execution.copies import ModelCopy
 
 UNLOADED = "unloaded"
 """The reason of versions that are unavailable because somebody wanted it so."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from charonia_runtime.core.errors import InternalError
-from charonia_runtime.engine.loading import ModelLoader
+from charonia_runtime.engine.lifecycle.loading import ModelLoader
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from charonia_runtime.core.config import RepositoryAgent
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.engine.agents import agent_names, run_agents
 from charonia_runtime.engine.agents.checksum import Agent
-from charonia_runtime.engine.reading import ModelReader, Override, PollError
-from charonia_runtime.engine.repository import ModelRepositories
+from charonia_runtime.engine.lifecycle.reading import ModelReader, Override, PollError
+from charonia_runtime.engine.lifecycle.repository import ModelRepositories
 from tests.support.repositories import write_model
 
 SUM = hashlib.md5(b"weights", usedforsecurity=False).hexdigest()

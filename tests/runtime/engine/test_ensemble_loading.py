@@ -11,9 +11,9 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError, NotFoundError
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.engine.dependencies import Dependencies, find_circle
 from charonia_runtime.engine.engine import Engine
-from charonia_runtime.engine.model import Model
+from charonia_runtime.engine.execution.model import Model
+from charonia_runtime.engine.lifecycle.dependencies import Dependencies, find_circle
 from charonia_runtime.engine.options import EngineOptions
 from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry

@@ -5,7 +5,7 @@ import pytest
 from charonia_runtime.backends import load_backend
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.engine.inspection import Fault, inspect
-from charonia_runtime.engine.repository import ModelRepositories
+from charonia_runtime.engine.lifecycle.repository import ModelRepositories
 from tests.support.repositories import write_model
 
 LABELS = 'output { name: "LABELS" data_type: TYPE_FP32 dims: 4 label_filename: "labels.txt" }'

@@ -14,7 +14,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.request import InferenceRequest, RequestedOutput
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
-from charonia_runtime.engine.model import Model
+from charonia_runtime.engine.execution.model import Model
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.replies import Reply
 from tests.support.backends import Gate, a_folder, fake_backend

@@ -1,8 +1,8 @@
 import pytest
 
 from charonia_runtime.core.frontend import OptionError
+from charonia_runtime.engine.execution.rate_limiter import RateLimiter, ResourceLimit
 from charonia_runtime.engine.rate_limit_options import RateLimitOptions
-from charonia_runtime.engine.rate_limiter import RateLimiter, ResourceLimit
 
 FORMAT = "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got "
 

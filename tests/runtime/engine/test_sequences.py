@@ -22,8 +22,8 @@ from charonia_runtime.core.scheduling import (
 )
 from charonia_runtime.core.statistics import FailureReason
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.engine.model import Model
-from charonia_runtime.engine.pace import Pace
+from charonia_runtime.engine.execution.model import Model
+from charonia_runtime.engine.execution.pace import Pace
 from tests.support.backends import Gate, a_folder, fake_backend
 from tests.support.configs import a_config
 from tests.support.onnx_models import a_model, a_node, a_value

@@ -7,8 +7,8 @@ from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.scheduling import Ensemble, EnsembleStep
-from charonia_runtime.engine.copies import ModelCopy
 from charonia_runtime.engine.ensembles.composition import check_composition, is_decoupled
+from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.engine.registry import ModelRegistry
 from charonia_runtime.protocols.model_config import complete
 

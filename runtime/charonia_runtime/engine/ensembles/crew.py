@@ -7,12 +7,12 @@ from charonia_runtime.core.request import RequestedOutput
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.statistics import ModelStatistics
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.engine.answers import AnswerFinisher, Labels
-from charonia_runtime.engine.copies import ModelCopy
 from charonia_runtime.engine.ensembles.graph import EnsembleGraph, Step
 from charonia_runtime.engine.ensembles.limits import StepLimit
 from charonia_runtime.engine.ensembles.propagation import Value
 from charonia_runtime.engine.ensembles.shapes import adapted
+from charonia_runtime.engine.execution.answers import AnswerFinisher, Labels
+from charonia_runtime.engine.execution.copies import ModelCopy
 
 
 class Member:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
-from charonia_runtime.engine.answers import AnswerFinisher
+from charonia_runtime.engine.execution.answers import AnswerFinisher
 
 logger = logging.getLogger(__name__)
 

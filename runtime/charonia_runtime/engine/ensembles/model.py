@@ -11,11 +11,11 @@ from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.statistics import ModelStatistics
 from charonia_runtime.core.validation import refuse_unsupported, validate_tensors
-from charonia_runtime.engine.admission import Admission, MemoryResolver
-from charonia_runtime.engine.answers import Labels, read_labels
-from charonia_runtime.engine.copies import ModelCopy
 from charonia_runtime.engine.ensembles.crew import Crew
 from charonia_runtime.engine.ensembles.flight import Flight
+from charonia_runtime.engine.execution.admission import Admission, MemoryResolver
+from charonia_runtime.engine.execution.answers import Labels, read_labels
+from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.protocols.model_config import complete
 
 Bind = Callable[[ModelConfig, Ensemble], tuple[ModelConfig, tuple[ModelCopy, ...]]]

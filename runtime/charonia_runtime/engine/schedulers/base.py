@@ -11,7 +11,7 @@ from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.schedulers.direct import DirectScheduler
 from charonia_runtime.engine.schedulers.dynamic import DynamicScheduler
 from charonia_runtime.engine.schedulers.queue import Rejection
-from charonia_runtime.engine.schedulers.sequence import SequenceScheduler
+from charonia_runtime.engine.schedulers.sequence.scheduler import SequenceScheduler
 
 
 class Scheduler(Protocol):

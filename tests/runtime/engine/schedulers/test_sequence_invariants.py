@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.scheduling import DirectStrategy, OldestStrategy
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.engine.schedulers.sequence_direct import NullRequest
+from charonia_runtime.engine.schedulers.sequence.direct import NullRequest
 from tests.support.sequences import IDLE_US, MS, STATE, a_scheduler, a_sequence_config, a_step, input_of
 
 INSTANCES = (1, 2)

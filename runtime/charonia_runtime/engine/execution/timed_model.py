@@ -1,0 +1,94 @@
+"""`TimedModel`: a model whose clients' wait for the first response is counted (cli-and-ops §7.2)."""
+
+import time
+from collections.abc import Sequence
+
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.histogram import Histogram
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ResponseSink
+from charonia_runtime.core.statistics import ModelStatistics
+from charonia_runtime.engine.execution.answers import Labels
+from charonia_runtime.engine.execution.copies import ModelCopy
+
+
+class TimedModel:
+    """
+    Passes everything on. Implements `engine.copies.ModelCopy`; used on the event loop.
+
+    Stands in front of everything else of a model, the response cache included, and only where the histogram is wanted:
+    others pay nothing.
+    """
+
+    def __init__(self, model: ModelCopy, bounds_ms: Sequence[float]) -> None:
+        self._model = model
+        self._histogram = model.statistics.first_response = Histogram(bounds_ms)
+
+    def submit(self, request: InferenceRequest) -> None:
+        """Raises InferenceError when the request is refused; then nothing is counted."""
+        sink = request.sink
+        request.sink = _FirstResponse(sink, self._histogram)
+        try:
+            self._model.submit(request)
+        except InferenceError:
+            request.sink = sink
+            raise
+
+    # --- as the model ---
+
+    @property
+    def config(self) -> ModelConfig:
+        return self._model.config
+
+    @property
+    def version(self) -> int:
+        return self._model.version
+
+    @property
+    def statistics(self) -> ModelStatistics:
+        return self._model.statistics
+
+    @property
+    def labels(self) -> Labels:
+        return self._model.labels
+
+    @property
+    def composing(self) -> tuple[ModelCopy, ...]:
+        return self._model.composing
+
+    @property
+    def in_flight(self) -> int:
+        return self._model.in_flight
+
+    @property
+    def ready(self) -> bool:
+        return self._model.ready
+
+    def cancel(self, request: InferenceRequest) -> None:
+        self._model.cancel(request)
+
+    async def drain(self) -> None:
+        await self._model.drain()
+
+    async def close(self) -> None:
+        await self._model.close()
+
+    async def update_instances(self, config: ModelConfig) -> None:
+        await self._model.update_instances(config)
+
+
+class _FirstResponse:
+    """A request's sink, in place of its own."""
+
+    __slots__ = ("_begin_ns", "_histogram", "_sink")
+
+    def __init__(self, sink: ResponseSink, histogram: Histogram) -> None:
+        self._sink = sink
+        self._histogram: Histogram | None = histogram
+        self._begin_ns = time.monotonic_ns()
+
+    def send(self, response: InferenceResponse) -> None:
+        if self._histogram is not None and not response.flag_only:
+            self._histogram.observe((time.monotonic_ns() - self._begin_ns) / 1e6)
+            self._histogram = None
+        self._sink.send(response)

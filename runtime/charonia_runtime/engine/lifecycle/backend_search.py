@@ -1,0 +1,68 @@
+"""Finds the backend of a model: one of our own, or a Python-based one of the user's (model-config §5.2)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from charonia_runtime.core.backend import Backend, ModelFiles
+from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.engine.lifecycle.repository import is_model_name
+from charonia_runtime.protocols.model_config import complete
+
+LoadBackend = Callable[[str], type[Backend]]
+"""Finds the class of a backend by name; may import a large library. Raises InvalidArgumentError for unknown names."""
+
+PYTHON_RUNTIME = "model.py"
+_PYTHON = "python"
+
+
+def find_backend(
+    config: ModelConfig, files: ModelFiles, backend_directory: Path, load_backend: LoadBackend
+) -> tuple[type[Backend], ModelConfig]:
+    """
+    The backend's class, and the configuration with the runtime that was found. Blocks: call it in an executor.
+
+    A Python-based backend is a `model.py` in `<backend_directory>/<backend>/`, or one that a backend of ours brings;
+    our python backend runs it.
+    Raises InvalidArgumentError when there is none, InternalError when its library cannot be imported.
+    """
+    name = config.backend
+    custom = backend_directory / name / PYTHON_RUNTIME if is_model_name(name) else None
+    has_custom = custom is not None and custom.is_file()
+    if config.runtime == PYTHON_RUNTIME and not has_custom and not _brings_python_runtime(name, load_backend):
+        raise InvalidArgumentError(
+            f"unable to find Python backend based backend library '{PYTHON_RUNTIME}' for model '{files.name}', "
+            f"searched: '{backend_directory / name / PYTHON_RUNTIME}'"
+        )
+    if config.runtime not in ("", PYTHON_RUNTIME, f"libtriton_{name}.so"):
+        raise _unknown_runtime(config, files, backend_directory)
+    if config.runtime != PYTHON_RUNTIME:
+        try:
+            return load_backend(name), config
+        except InvalidArgumentError:
+            if not has_custom:
+                raise
+        except ImportError as error:
+            raise InternalError(f"unable to load backend '{name}': {error}") from error
+    return load_backend(_PYTHON), complete(replace(config, runtime=PYTHON_RUNTIME))
+
+
+def _brings_python_runtime(name: str, load_backend: LoadBackend) -> bool:
+    try:
+        return load_backend(name).traits.python_runtime
+    except (InvalidArgumentError, ImportError):
+        return False
+
+
+def _unknown_runtime(config: ModelConfig, files: ModelFiles, backend_directory: Path) -> InvalidArgumentError:
+    runtime = config.runtime
+    if ".." in Path(runtime).parts or Path(runtime).is_absolute():
+        return InvalidArgumentError(
+            f"backend library name '{runtime}' escapes backend directory '{backend_directory / config.backend}', for "
+            f"model '{files.name}', check model config runtime field"
+        )
+    return InvalidArgumentError(
+        f"unable to find backend library '{runtime}' for model '{files.name}', searched: "
+        f"'{files.version_directory}' '{files.directory}' '{backend_directory / config.backend}' "
+    )

@@ -1,0 +1,335 @@
+"""
+Loads and unloads models: the part of the life cycle that takes time. `engine.registry` holds what it results in.
+
+All versions of a load are one unit: they take over together or not at all. Operations on one model wait for each
+other; different models load in parallel, as many as the options allow.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnavailableError
+from charonia_runtime.core.scheduling import Ensemble
+from charonia_runtime.engine.ensembles.binding import bind, composing_models
+from charonia_runtime.engine.execution.copies import ModelCopy
+from charonia_runtime.engine.lifecycle.dependencies import CircularDependencyError, Dependencies, find_circle
+from charonia_runtime.engine.lifecycle.file_threads import FileThreads
+from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
+from charonia_runtime.engine.lifecycle.locks import NamedLocks
+from charonia_runtime.engine.lifecycle.reading import Override, PolledModel, PollError, log_passed_over
+from charonia_runtime.engine.lifecycle.reload_plan import is_modified
+from charonia_runtime.engine.lifecycle.switchover import Create, Switchover
+from charonia_runtime.engine.registry import ModelRegistry
+
+logger = logging.getLogger(__name__)
+
+
+class Reader(Protocol):
+    """Reads one model from disk; blocks. Raises PollError."""
+
+    def __call__(self, name: str, override: Override | None = None) -> PolledModel: ...
+
+
+class _Round:
+    """Loads that belong together: each model is loaded once, an ensemble after its models."""
+
+    __slots__ = ("composing", "patient", "tasks")
+
+    def __init__(self, *, patient: bool = True) -> None:
+        """`patient`: whether ensembles wait for loads of their models that others have begun."""
+        self.patient = patient
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.composing: dict[str, tuple[str, ...]] = {}
+        """Each ensemble that was read in this round, with its models."""
+
+
+class ModelLoader:
+    """Loads, reloads and unloads. Every operation runs to its end, even when whoever asked for it goes away."""
+
+    def __init__(
+        self,
+        registry: ModelRegistry,
+        read: Reader,
+        create: Create,
+        files: FileThreads,
+        *,
+        parallel: int = 4,
+        retries: int = 0,
+    ) -> None:
+        """`parallel` versions load at the same time; each failing load is tried `retries` times more."""
+        self._registry = registry
+        self._read = read
+        self._files = files
+        self._locks = NamedLocks()
+        self._copies = LiveCopies(registry, files)
+        self._switchover = Switchover(registry, create, self._copies, self._retire, parallel=parallel, retries=retries)
+        self._dependencies = Dependencies()
+        self._current: dict[str, PolledModel] = {}
+        """What the serving versions of each model were loaded from."""
+        self._ensembles: dict[str, PolledModel] = {}
+        """Every ensemble as it was last read, until it is unloaded: its models bring it back when they are."""
+        self._failures: dict[str, str] = {}
+        """Why the last load of a model failed."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    # --- questions ---
+
+    @property
+    def copies(self) -> list[ModelCopy]:
+        """Every copy that serves or still finishes requests."""
+        return list(self._copies)
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why the last load of a model failed, by model."""
+        return self._failures
+
+    def busy(self, name: str) -> bool:
+        """Whether a load or unload of the model is under way."""
+        return self._locks.busy(name)
+
+    # --- operations ---
+
+    async def load(self, name: str, override: Override | None = None) -> None:
+        """
+        Load or reload; returns when the model serves. Nothing happens when it serves and is not modified.
+
+        The models of an ensemble are loaded first, the ensembles made of a model anew after it (§8).
+        Raises InternalError when the model cannot be read, InvalidArgumentError when it cannot be loaded
+        (model-config §1). Whatever served before goes on serving then.
+        """
+        await asyncio.shield(self._in_round(_Round(), name, override, asked_for=True))
+
+    async def load_all(self, names: Iterable[str], *, patient: bool = True) -> bool:
+        """
+        Load several; whether all of them serve. Causes are in the log.
+
+        Unless `patient`, ensembles do without models that are being loaded already: those bring them back.
+        """
+        load_round = _Round(patient=patient)
+        tasks = [self._in_round(load_round, name, asked_for=True) for name in names]
+        results = await asyncio.shield(asyncio.gather(*tasks, return_exceptions=True))
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, InferenceError):
+                raise result
+        return not any(results)
+
+    async def unload(self, name: str, *, forget: bool = False, unload_dependents: bool = False) -> None:
+        """
+        Stop serving the model; its requests in flight finish after this returns. Unknown models are no error.
+
+        Ensembles made of it stop too. `unload_dependents` also stops the models that it is made of, those that nobody
+        asked for and no other ensemble needs. `forget` also lets go of versions that could not be loaded, because the
+        model's directory is gone.
+        """
+        await self._run(self._unload(name, forget=forget, unload_dependents=unload_dependents))
+
+    async def unload_all(self) -> None:
+        """Stop serving everything, for good; returns when every copy is closed."""
+        self._stopping = True
+        while self._copies or self._tasks:
+            await asyncio.gather(*(self.unload(name) for name in self._registry.names()))
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Return once nothing is loading, unloading or finishing."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    # --- loading ---
+
+    def _in_round(
+        self, load_round: _Round, name: str, override: Override | None = None, *, asked_for: bool = False
+    ) -> asyncio.Task[None]:
+        """The load of a model in this round, begun unless it is already."""
+        task = load_round.tasks.get(name)
+        if task is None:
+            task = load_round.tasks[name] = asyncio.create_task(self._load(name, override, load_round, asked_for))
+            self._track(task)
+        return task
+
+    async def _load(self, name: str, override: Override | None, load_round: _Round, asked_for: bool) -> None:
+        async with self._locks.hold(name):
+            if self._stopping:
+                raise UnavailableError("Server exiting")
+            polled = await self._poll(name, override)
+            self._registry.know(name)
+            composing = self._remember(polled, asked_for)
+            changed = False if composing else await self._bring_up(polled)
+        if composing:
+            changed = await self._bring_up_ensemble(polled, composing, load_round)
+        if changed:
+            await self._refresh_dependents(name, load_round)
+
+    def _remember(self, polled: PolledModel, asked_for: bool) -> tuple[str, ...]:
+        composing = composing_models(polled.config)
+        self._dependencies.know(polled.name, composing)
+        if asked_for:
+            self._dependencies.ask_for(polled.name)
+        if composing:
+            self._ensembles[polled.name] = polled
+        else:
+            self._ensembles.pop(polled.name, None)
+        return composing
+
+    async def _bring_up(self, polled: PolledModel) -> bool:
+        """Make the model serve what was read of it; whether other copies serve now than before."""
+        before = self._registry.ready(polled.name)
+        try:
+            if not self._is_done(polled):
+                await self._replace(polled)
+        finally:
+            await self._copies.remove_unused(polled)
+        return self._registry.ready(polled.name) != before
+
+    async def _poll(self, name: str, override: Override | None) -> PolledModel:
+        try:
+            return await self._files.run(partial(self._read, name, override))
+        except PollError as error:
+            logger.error("%s", error)  # noqa: TRY400 - expected, a traceback would say nothing
+            cause: Exception = error
+        except Exception as error:
+            logger.exception("failed to poll model '%s'", name)
+            cause = error
+        self._failures.pop(name, None)
+        raise InternalError(f"failed to load '{name}', failed to poll from model repository") from cause
+
+    def _is_done(self, polled: PolledModel) -> bool:
+        name, current = polled.name, self._current.get(polled.name)
+        if current is None or is_modified(polled, current) or not self._is_bound(current):
+            return False
+        return self._registry.ready(name).keys() == set(polled.versions)
+
+    async def _replace(self, polled: PolledModel) -> None:
+        name, current = polled.name, self._current.get(polled.name)
+        log_passed_over(polled)
+        try:
+            self._check(polled)
+            await self._switchover.run(polled, None if composing_models(polled.config) else current)
+        except InvalidArgumentError as error:
+            self._failures[name] = error.message
+            if current is not None and not self._is_bound(current):
+                self._stop_serving(name)
+            raise InvalidArgumentError(f"load failed for model '{name}': {error.message}\n") from error
+        self._failures.pop(name, None)
+        self._current[name] = polled
+
+    def _check(self, polled: PolledModel) -> None:
+        """What keeps the model from being loaded before any of its versions is touched. Raises InvalidArgumentError."""
+        name, scheduling = polled.name, polled.config.scheduling
+        text = ""
+        if not polled.versions:
+            text = f"at least one version must be available under the version policy of model '{name}'"
+        elif isinstance(scheduling, Ensemble):
+            try:
+                bind(polled.config, scheduling, self._registry, self._failures)
+            except InvalidArgumentError as error:
+                text = error.message
+        if text:
+            logger.error("failed to load model '%s': %s", name, text)
+            raise InvalidArgumentError(text)
+
+    # --- ensembles ---
+
+    async def _bring_up_ensemble(self, polled: PolledModel, composing: Sequence[str], load_round: _Round) -> bool:
+        """Not under the lock while its models load: those wait for it when they are done."""
+        await self._load_composing(polled, composing, load_round)
+        async with self._locks.hold(polled.name):
+            if self._stopping:
+                raise UnavailableError("Server exiting")
+            return await self._bring_up(polled)
+
+    async def _load_composing(self, polled: PolledModel, composing: Sequence[str], load_round: _Round) -> None:
+        """Load the models of an ensemble, or wait until this round has. Their failures are found by `bind`."""
+        name = polled.name
+        load_round.composing[name] = tuple(composing)
+        last = find_circle(load_round.composing, name)
+        if last is not None:
+            raise self._circular(name, f"circular dependency between ensembles: {name} -> ... -> {last} -> {name}")
+        tasks = [
+            self._in_round(load_round, model)
+            for model in composing
+            if load_round.patient or model in load_round.tasks or not self.busy(model)
+        ]
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(error, CircularDependencyError):
+                raise self._circular(name, error.circle)
+
+    def _circular(self, name: str, circle: str) -> CircularDependencyError:
+        logger.error("failed to load model '%s': %s", name, circle)
+        self._failures[name] = circle
+        return CircularDependencyError(name, circle)
+
+    def _is_bound(self, polled: PolledModel) -> bool:
+        """Whether the copies that serve have no better models than they were made with; so it is for plain models."""
+        scheduling = polled.config.scheduling
+        if not isinstance(scheduling, Ensemble):
+            return True
+        try:
+            _, copies = bind(polled.config, scheduling, self._registry, self._failures)
+        except InvalidArgumentError:
+            return False
+        return all(copy.composing == copies for copy in self._registry.ready(polled.name).values())
+
+    async def _refresh_dependents(self, name: str, load_round: _Round) -> None:
+        """Other copies of the model serve now, or none: its ensembles are made anew, or stop, or come back."""
+        dependents = [one for one in self._dependencies.dependents(name) if one not in load_round.tasks]
+        await asyncio.gather(*(self._refresh(one, load_round) for one in dependents))
+
+    async def _refresh(self, name: str, load_round: _Round) -> None:
+        async with self._locks.hold(name):
+            polled = self._ensembles.get(name)
+            if polled is None or self._stopping:
+                return
+            before = self._registry.ready(name)
+            try:
+                await self._bring_up(polled)
+            except InferenceError as error:
+                logger.debug("ensemble '%s' does not serve: %s", name, error.message)
+            changed = self._registry.ready(name) != before
+        if changed:
+            await self._refresh_dependents(name, load_round)
+
+    # --- unloading ---
+
+    async def _unload(self, name: str, *, forget: bool = False, unload_dependents: bool = False) -> None:
+        async with self._locks.hold(name):
+            self._ensembles.pop(name, None)
+            self._failures.pop(name, None)
+            unneeded = self._dependencies.forget(name)
+            self._stop_serving(name)
+            if forget:
+                self._registry.forget_failures(name)
+        await self._refresh_dependents(name, _Round())
+        if unload_dependents:
+            for model in unneeded:
+                await self._unload(model, unload_dependents=True)
+
+    def _stop_serving(self, name: str) -> None:
+        self._current.pop(name, None)
+        for number in self._registry.ready(name):
+            self._retire(name, self._registry.begin_unload(name, number))
+
+    def _retire(self, name: str, copy: ModelCopy) -> None:
+        """Close a copy that serves no more, once its last request is answered."""
+        self._track(asyncio.create_task(self._copies.end(name, copy)))
+
+    # --- tasks ---
+
+    async def _run(self, operation: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(operation)
+        self._track(task)
+        await asyncio.shield(task)
+
+    def _track(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked has it, unless they went away: then it is in the log already

@@ -1,0 +1,120 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from charonia_runtime.core.backend import BackendTraits, ModelFiles
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.engine.lifecycle.backend_search import find_backend
+from charonia_runtime.protocols.model_config import complete
+from tests.support.configs import a_config
+
+UNKNOWN = "unable to find backend library for backend 'mine', try specifying runtime on the model configuration."
+
+
+class Known:
+    traits = BackendTraits()
+
+
+class Python:
+    pass
+
+
+class BringsPython:
+    traits = BackendTraits(python_runtime=True)
+
+
+def load(name):
+    match name:
+        case "identity":
+            return Known
+        case "python":
+            return Python
+        case "eager":
+            return BringsPython
+        case "broken":
+            raise ImportError("No module named 'framework'")
+        case _:
+            raise InvalidArgumentError(
+                f"unable to find backend library for backend '{name}', try specifying runtime on the model "
+                "configuration."
+            )
+
+
+@pytest.fixture
+def backends(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "model.py").write_text("")
+    return tmp_path
+
+
+def find(backends, backend, runtime=""):
+    config = complete(replace(a_config(), backend=backend, runtime=runtime))
+    return find_backend(config, ModelFiles("m", 1, Path("/r/m"), Path("/r/m/1")), backends, load)
+
+
+@pytest.mark.parametrize("runtime", ["", "libtriton_identity.so"])
+def test_our_own(backends, runtime):
+    backend, config = find(backends, "identity", runtime)
+
+    assert (backend, config.runtime) == (Known, runtime)
+
+
+@pytest.mark.parametrize("runtime", ["", "model.py"])
+def test_one_of_the_users(backends, runtime):
+    backend, config = find(backends, "mine", runtime)
+
+    assert (backend, config.runtime, config.document["runtime"]) == (Python, "model.py", "model.py")
+
+
+def test_one_of_ours_that_is_written_in_python_too(backends):
+    assert find(backends, "eager")[0] is BringsPython
+
+    backend, config = find(backends, "eager", "model.py")
+
+    assert (backend, config.runtime) == (Python, "model.py")
+
+
+def test_one_of_ours_that_is_not(backends):
+    with pytest.raises(InvalidArgumentError, match=r"^unable to find Python backend based backend library"):
+        find(backends, "identity", "model.py")
+
+
+def test_unknown_ones(tmp_path):
+    with pytest.raises(InvalidArgumentError) as caught:
+        find(tmp_path, "mine")
+    assert caught.value.message == UNKNOWN
+
+    with pytest.raises(InvalidArgumentError) as caught:
+        find(tmp_path, "mine", "model.py")
+    assert caught.value.message == (
+        "unable to find Python backend based backend library 'model.py' for model 'm', "
+        f"searched: '{tmp_path}/mine/model.py'"
+    )
+
+
+def test_unknown_runtimes(backends):
+    with pytest.raises(InvalidArgumentError) as caught:
+        find(backends, "identity", "libother.so")
+    assert caught.value.message == (
+        f"unable to find backend library 'libother.so' for model 'm', searched: '/r/m/1' '/r/m' '{backends}/identity' "
+    )
+
+    with pytest.raises(InvalidArgumentError) as caught:
+        find(backends, "identity", "../libother.so")
+    assert caught.value.message == (
+        f"backend library name '../libother.so' escapes backend directory '{backends}/identity', for model 'm', check "
+        "model config runtime field"
+    )
+
+
+def test_names_that_are_paths_find_nothing(backends):
+    (backends / "model.py").write_text("")
+
+    with pytest.raises(InvalidArgumentError, match=r"^unable to find backend library for backend '\.\.'"):
+        find(backends / "mine", "..")
+
+
+def test_a_backend_whose_library_is_missing(backends):
+    with pytest.raises(InternalError, match=r"^unable to load backend 'broken': No module named 'framework'$"):
+        find(backends, "broken")
