@@ -79,7 +79,7 @@ def _sync(arguments: Sequence[str]) -> int:
 
 
 def _refuse(program: str, error: Exception) -> int:
-    """Say what is wrong with the command line, in tritonserver's form (cli-and-ops §1)."""
+    """Say what is wrong with the command line, in tritonserver's form."""
     flag, message = getattr(error, "flag", ""), str(error)
     if flag:
         text = f'Bad option: "--{flag}".\n{message}'

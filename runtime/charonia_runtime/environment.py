@@ -11,7 +11,7 @@ _PARALLEL = {"0": False, "1": True}
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the environment of the process says (cli-and-ops §5)."""
+    """What the environment of the process says."""
 
     gpus: tuple[int, ...] = ()
     """Ids of the GPUs that models may use."""

@@ -1,5 +1,5 @@
 """
-The server's log: the lines that tritonserver prints, with switches that change while it runs (cli-and-ops §3.2, §9).
+The server's log: the lines that tritonserver prints, with switches that change while it runs.
 
 Everything goes to stderr, as in Triton 2.51, or to the log file. Modules log with `logging.getLogger(__name__)`;
 INFO, WARNING and ERROR have a switch each. Verbose level 1 shows DEBUG, each further level one number less
@@ -71,7 +71,7 @@ class Table(str):
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """The box that tritonserver logs its models and options in (cli-and-ops §3.3). Cells may have several lines."""
+    """The box that tritonserver logs its models and options in. Cells may have several lines."""
     body = [[str(cell) for cell in row] for row in rows]
     widths = [
         max(len(line) for row in (header, *body) for line in row[column].split("\n")) for column in range(len(header))

@@ -15,7 +15,7 @@ def find_model_file(
     files: ModelFiles, config: ModelConfig, kind: InstanceKind, device_id: int, default_name: str, *, inside: str = ""
 ) -> Path:
     """
-    The file to load: the one that the configuration names, else `default_name` (backends.md §0.1).
+    The file to load: the one that the configuration names, else `default_name`.
 
     Where it is a folder, the file `inside` that folder. Raises UnavailableError when there is none.
     """

@@ -98,7 +98,7 @@ def _frontends() -> dict[str, FrontendModule]:
 
 def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environment: Environment) -> dict[str, Any]:
     """
-    The metrics listen on the HTTP frontend's address unless told otherwise (cli-and-ops §1.1).
+    The metrics listen on the HTTP frontend's address unless told otherwise.
 
     gRPC connections live half as long as a drain: only their age makes clients open others elsewhere.
     """

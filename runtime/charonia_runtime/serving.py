@@ -52,7 +52,7 @@ each: a look every two thousand calls takes a few milliseconds, one every ten th
 
 
 def serve(options: ServeOptions) -> int:
-    """Serve until SIGINT or SIGTERM. Returns the process's exit code (cli-and-ops §2)."""
+    """Serve until SIGINT or SIGTERM. Returns the process's exit code."""
     log = Log(options.log, escape=options.environment.quote_log_messages)
     log.install()
     keep_large_blocks()
@@ -154,7 +154,7 @@ class _Server:
         """
         Close the listeners as their requests are answered, then unload the models.
 
-        The countdown of `--exit-timeout-secs` is shared by all (cli-and-ops §6).
+        The countdown of `--exit-timeout-secs` is shared by all.
 
         The metrics stay up until the models are unloaded, so that the last scrape sees how the drain went.
         """

@@ -1,4 +1,4 @@
-"""Inputs made from the shape of a batch, and outputs cut by the shape of an input (model-config.md §9.4)."""
+"""Inputs made from the shape of a batch, and outputs cut by the shape of an input."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod

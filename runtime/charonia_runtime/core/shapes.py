@@ -1,4 +1,4 @@
-"""Shapes that models and configurations disagree on: Triton's complaints, for the backends (backends.md §0)."""
+"""Shapes that models and configurations disagree on: Triton's complaints, for the backends."""
 
 from collections.abc import Iterable, Sequence
 

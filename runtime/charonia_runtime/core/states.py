@@ -1,4 +1,4 @@
-"""Implicit state: tensors that a model makes of one request of a sequence and gets with the next (scheduling §5.6)."""
+"""Implicit state: tensors that a model makes of one request of a sequence and gets with the next."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -10,7 +10,7 @@ from charonia_runtime.core.histogram import Histogram
 FIRST_RESPONSE_FAMILY: Final = "nv_inference_first_response_histogram_ms"
 """What configurations call the histogram whose buckets they choose (`ModelConfig.histogram_buckets`)."""
 FIRST_RESPONSE_BOUNDS_MS: Final = (100.0, 500.0, 2000.0, 5000.0)
-"""Its buckets where they choose none (cli-and-ops §7.2)."""
+"""Its buckets where they choose none."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the command line says about the response cache (cli-and-ops §1.1, §1.2)."""
+"""What the command line says about the response cache."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

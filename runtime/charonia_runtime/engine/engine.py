@@ -140,7 +140,7 @@ class Engine:
         """
         Load the models of the control mode; returns when each one serves or failed. `wait` is the poller's clock.
 
-        Raises InferenceError, with nothing left running, when the server must not start (model-management §2.1).
+        Raises InferenceError, with nothing left running, when the server must not start.
         """
         await self._check_repositories()
         if self._cache is not None:

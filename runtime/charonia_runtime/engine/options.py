@@ -34,7 +34,7 @@ class BackendSettings:
 @dataclass(frozen=True)
 class EngineOptions:
     """
-    Flags of the engine, with tritonserver's names (cli-and-ops §1.1).
+    Flags of the engine, with tritonserver's names.
 
     Raises OptionError for a malformed value, InvalidArgumentError for flags that contradict each other.
     """
@@ -142,7 +142,7 @@ class EngineOptions:
 
 
 def parse_backend_setting(text: str) -> tuple[str, str, str]:
-    """`<backend>,<setting>=<value>` or `<setting>=<value>` to its parts (cli-and-ops §1.2). Raises OptionError."""
+    """`<backend>,<setting>=<value>` or `<setting>=<value>` to its parts. Raises OptionError."""
     comma, equals = text.find(","), text.find("=")
     if comma == 0:
         raise OptionError(

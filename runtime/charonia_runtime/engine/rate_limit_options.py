@@ -1,4 +1,4 @@
-"""What the command line says about the rate limiter (cli-and-ops §1.1, §1.2)."""
+"""What the command line says about the rate limiter."""
 
 import re
 from dataclasses import dataclass

@@ -58,7 +58,7 @@ TRANSITIONS: Mapping[tuple[VersionState | None, Event], VersionState] = {
     (VersionState.UNLOADING, Event.UNLOADED): VersionState.UNAVAILABLE,
     (VersionState.UNAVAILABLE, Event.FORGET): VersionState.UNAVAILABLE,
 }
-"""State and event → state. What is not here cannot happen (model-management §3, §5)."""
+"""State and event → state. What is not here cannot happen."""
 
 
 class Serving:
@@ -156,7 +156,7 @@ class ModelRegistry:
     # --- questions ---
 
     def find(self, name: str, number: int = ANY_VERSION) -> Serving:
-        """What serves a request now. Raises NotFoundError or UnavailableError (model-management §4)."""
+        """What serves a request now. Raises NotFoundError or UnavailableError."""
         versions = self._models.get(name)
         if versions is None:
             raise NotFoundError(f"Request for unknown model: '{name}' is not found")
@@ -185,7 +185,7 @@ class ModelRegistry:
         return sorted(self._models)
 
     def all_settled(self) -> bool:
-        """Strict readiness: every version can serve or was unloaded, and every model has one (§2.2)."""
+        """Strict readiness: every version can serve or was unloaded, and every model has one."""
         return all(
             versions.by_number
             and all(
@@ -197,7 +197,7 @@ class ModelRegistry:
 
     def index(self, directories: Mapping[str, int], *, ready: bool = False) -> list[IndexEntry]:
         """
-        The repository index (§3). `directories` maps each model to the number of repositories that have it.
+        The repository index. `directories` maps each model to the number of repositories that have it.
 
         A model is listed without states until it is first read, and not at all while it has no version.
         """

@@ -2,8 +2,7 @@
 The settings that clients may change while the server runs: of traces, for all models or for one, and of the log.
 
 Values arrive as text or as numbers and booleans; that they have the right type on the wire is the codecs' business, as
-are the two texts that HTTP words differently (`trace_count` below -1 and an unknown `log_format`). Texts:
-protocol-http §§11-12, protocol-grpc §4.
+are the two texts that HTTP words differently (`trace_count` below -1 and an unknown `log_format`).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The engine's part of a graceful stop: requests in flight finish, models unload, within a time (cli-and-ops §6)."""
+"""The engine's part of a graceful stop: requests in flight finish, models unload, within a time."""
 
 import asyncio
 import logging

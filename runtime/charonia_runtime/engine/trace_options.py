@@ -1,4 +1,4 @@
-"""What the command line says about tracing: the values that the trace settings start with (cli-and-ops §8.1)."""
+"""What the command line says about tracing: the values that the trace settings start with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The generate extension: one flat JSON object in, one out for each response (protocol-http §7)."""
+"""The generate extension: one flat JSON object in, one out for each response."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,5 +1,5 @@
 """
-JSON text for answers, spelled as Triton's RapidJSON writer spells it (protocol-http §1, §5).
+JSON text for answers, spelled as Triton's RapidJSON writer spells it.
 
 Compact; text raw in UTF-8, with bytes that are not UTF-8 passed through; floats always with a fraction or an exponent;
 NaN and Infinity bare.

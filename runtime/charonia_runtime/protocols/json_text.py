@@ -3,7 +3,7 @@ JSON documents of the HTTP protocol, read as Triton's RapidJSON reads them.
 
 `read` takes the fast parser for what both agree on and a careful reader for the rest: repeated keys (the first one
 wins), NaN and Infinity, a byte order mark, bytes that are not UTF-8 (kept as surrogate escapes), any depth, and the
-texts and byte offsets of syntax errors (protocol-http §1, §8.1). The `as_…` functions check types with Triton's texts.
+texts and byte offsets of syntax errors. The `as_…` functions check types with Triton's texts.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The JSON answers of the control routes, with Triton's order of keys (protocol-http §3, §9 to §13)."""
+"""The JSON answers of the control routes, with Triton's order of keys."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

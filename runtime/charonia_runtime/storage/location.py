@@ -2,7 +2,7 @@
 Where a repository lives: URIs to their parts.
 
     /models, models, file:///models
-    s3://bucket/path, s3://host:port/bucket/path, s3://http://host:port/bucket/path, s3://https://…  (cli-and-ops §4.7)
+    s3://bucket/path, s3://host:port/bucket/path, s3://http://host:port/bucket/path, s3://https://…
     oss://bucket/path, oss://bucket.endpoint/path, oss://endpoint/bucket/path
 """
 

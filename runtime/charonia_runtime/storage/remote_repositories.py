@@ -15,7 +15,7 @@ from charonia_runtime.storage.retrying import Retries
 from charonia_runtime.storage.schemes import open_store
 
 _FOLDER = "TRITON_AWS_MOUNT_DIRECTORY"
-"""Names the folder that the private ones are made in (cli-and-ops §4.7)."""
+"""Names the folder that the private ones are made in."""
 
 
 class RemoteRepositories:

@@ -6,7 +6,7 @@ from typing import Final
 MAXIMUM_HEAD_BYTES: Final = 64 * 1024
 """Request line and headers together."""
 MAXIMUM_CHUNKS: Final = 65536
-"""Non-empty chunks of one body (protocol-http §1)."""
+"""Non-empty chunks of one body."""
 LINGER_SECONDS: Final = 2.0
 """How long a client that is refused in the middle of its body may go on sending, so that it can read the refusal."""
 

@@ -1,4 +1,4 @@
-"""What treelite predicts → what clients get: classes, probabilities or values (backends.md §7)."""
+"""What treelite predicts → what clients get: classes, probabilities or values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The parameters of a tree model's configuration as values (backends.md §7)."""
+"""The parameters of a tree model's configuration as values."""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Load-time checks of a configuration against the graph, with Triton's texts (backends.md §0, §1)."""
+"""Load-time checks of a configuration against the graph, with Triton's texts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

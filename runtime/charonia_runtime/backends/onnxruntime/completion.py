@@ -1,4 +1,4 @@
-"""Auto-complete: what a graph tells and the configuration leaves open (model-config.md §16)."""
+"""Auto-complete: what a graph tells and the configuration leaves open."""
 
 import logging
 from collections.abc import Collection, Iterable

@@ -57,7 +57,7 @@ class Provider:
 
 def execution_providers(config: ModelConfig, kind: InstanceKind, device_id: int) -> tuple[Provider, ...]:
     """
-    Providers in order of preference: GPU accelerators, CUDA, CPU accelerators, CPU (backends.md §1).
+    Providers in order of preference: GPU accelerators, CUDA, CPU accelerators, CPU.
 
     Instances that are not on a GPU ignore the GPU accelerators. Raises InvalidArgumentError for names and values that
     are unknown.

@@ -1,4 +1,4 @@
-"""Load-time checks of a configuration against the model, with Triton's texts (backends.md §0, §5)."""
+"""Load-time checks of a configuration against the model, with Triton's texts."""
 
 from collections.abc import Sequence
 

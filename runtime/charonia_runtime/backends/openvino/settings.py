@@ -1,4 +1,4 @@
-"""The parameters of a model's configuration → where and how openvino compiles it (backends.md §5)."""
+"""The parameters of a model's configuration → where and how openvino compiles it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`model.pt2`: archives of torch.export and packages of AOTInductor (backends.md §2.2)."""
+"""`model.pt2`: archives of torch.export and packages of AOTInductor."""
 
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

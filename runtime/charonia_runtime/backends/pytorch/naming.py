@@ -1,4 +1,4 @@
-"""Names of configured tensors → positions in a model's call (backends.md §2.1)."""
+"""Names of configured tensors → positions in a model's call."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The parameters of a PyTorch model's configuration as values (backends.md §2.1)."""
+"""The parameters of a PyTorch model's configuration as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""TorchScript modules (`model.pt`): loaded onto a device, called as their `forward` wants it (backends.md §2.1)."""
+"""TorchScript modules (`model.pt`): loaded onto a device, called as their `forward` wants it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

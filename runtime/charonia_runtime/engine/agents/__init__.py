@@ -1,5 +1,5 @@
 """
-One module for each repository agent that a configuration may name (model-management §10); found by that name.
+One module for each repository agent that a configuration may name; found by that name.
 
 Each has a class `Agent` (see `core.agent`). Agents run in their order whenever a model is read to be loaded, before
 anything else is made of its configuration. Unlike Triton's they only say yes or no: none replaces the model's folder,

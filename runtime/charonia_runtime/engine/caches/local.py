@@ -19,7 +19,7 @@ class Cache:
     """See `core.cache.ResponseCache`. The setting is `size`, in bytes."""
 
     def __init__(self, settings: dict[str, str]) -> None:
-        """Raises InvalidArgumentError without a sensible `size`, Triton's words (scheduling §8)."""
+        """Raises InvalidArgumentError without a sensible `size`, Triton's words."""
         text = settings.get("size", "")
         if not (text.isascii() and text.isdecimal()):
             raise InvalidArgumentError(

@@ -22,7 +22,7 @@ _MOST_INSERTIONS: Final = 1000
 
 class Cache:
     """
-    See `core.cache.ResponseCache`. Settings are those of Triton's Redis cache (scheduling §8), timeouts milliseconds.
+    See `core.cache.ResponseCache`. Settings are those of Triton's Redis cache, timeouts milliseconds.
 
     A Redis server that fails is a cache that has nothing: requests are executed. The log says so once, and once more
     when it is back.

@@ -1,4 +1,4 @@
-"""Finds the copies of the models that an ensemble is made of, and checks that they fit (model-management §8)."""
+"""Finds the copies of the models that an ensemble is made of, and checks that they fit."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether an ensemble fits the models that it is made of, in Triton's words (model-management §8)."""
+"""Whether an ensemble fits the models that it is made of, in Triton's words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

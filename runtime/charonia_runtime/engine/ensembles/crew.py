@@ -71,7 +71,7 @@ class Crew:
         return adapted(value.tensor, name, self._dims[name], from_batch=value.batched, to_batch=self.batches)
 
     def _inherited_labels(self, config: ModelConfig) -> Mapping[str, Sequence[str]]:
-        """Outputs have the labels of the models that make them (model-config §13)."""
+        """Outputs have the labels of the models that make them."""
         found = {}
         for spec in config.outputs:
             step = self.graph.producer(spec.name)

@@ -1,4 +1,4 @@
-"""Which sequence a tensor belongs to, as responses tell it by parameters (scheduling §6)."""
+"""Which sequence a tensor belongs to, as responses tell it by parameters."""
 
 from collections.abc import Iterable, Mapping
 

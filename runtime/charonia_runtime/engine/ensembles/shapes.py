@@ -14,7 +14,7 @@ def fits(dims: Sequence[int], shape: Sequence[int]) -> bool:
 
 def adapted(tensor: Tensor, name: str, dims: Sequence[int], *, from_batch: bool, to_batch: bool) -> Tensor:
     """
-    `tensor` under another name, for a reader whose tensor has `dims` (scheduling §6).
+    `tensor` under another name, for a reader whose tensor has `dims`.
 
     Where only the reader batches, a shape that is just `dims` gets a batch of one in front. Where only the maker did,
     the batch dimension of one row is dropped, unless the whole shape is what the reader wants. All else is left to

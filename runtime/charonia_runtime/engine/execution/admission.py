@@ -49,7 +49,7 @@ class _Input:
 
 class Admission:
     """
-    The checks of one model (scheduling §2), prepared once.
+    The checks of one model, prepared once.
 
     A request like one that was accepted before passes by a few look-ups; any other one is examined in full.
     """

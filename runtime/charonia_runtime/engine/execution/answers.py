@@ -29,7 +29,7 @@ def read_labels(directory: Path, config: ModelConfig) -> Labels:
 
 
 def _read_lines(directory: Path, filename: str) -> list[str]:
-    """Lines as Triton cuts them: at newlines only (model-config §13)."""
+    """Lines as Triton cuts them: at newlines only."""
     text = read_model_file(directory, filename, "label_filename").decode(errors="surrogateescape")
     return text.removesuffix("\n").split("\n")
 

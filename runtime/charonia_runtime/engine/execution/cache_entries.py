@@ -19,7 +19,7 @@ def key_of(request: InferenceRequest, name: str, version: int) -> bytes:
     """
     What requests share that have the same answer: model, inputs with types and shapes, outputs as they are wanted.
 
-    Triton leaves types, shapes and outputs out, so that it gives out other requests' answers (scheduling §8).
+    Triton leaves types, shapes and outputs out, so that it gives out other requests' answers.
     Parameters are left out here too: they are often different in each request, and say nothing to most models.
     """
     tensors = [request.inputs[input_name] for input_name in sorted(request.inputs)]

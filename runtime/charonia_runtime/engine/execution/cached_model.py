@@ -1,4 +1,4 @@
-"""`CachedModel`: a model in front of which a response cache stands (scheduling §8)."""
+"""`CachedModel`: a model in front of which a response cache stands."""
 
 import asyncio
 import logging

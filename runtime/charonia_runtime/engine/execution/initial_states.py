@@ -18,7 +18,7 @@ def read_initial_states(config: ModelConfig, directory: Path) -> Mapping[str, Te
     """
     The initial states of `config` by input name, out of files in `<directory>/initial_state` where it says so.
 
-    What is not configured is zero, with 1 for each variable size (scheduling §5.6). Raises InferenceError.
+    What is not configured is zero, with 1 for each variable size. Raises InferenceError.
     """
     return {state.input_name: _initial_state(config, state, directory) for state in config.states}
 

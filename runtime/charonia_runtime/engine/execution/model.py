@@ -82,7 +82,7 @@ class Model:
         `parallel_instances` overrides the backend's own word on creating instances at the same time.
         `resolve_memory` finds the shared memory that requests name. Instances take turns with those of other models
         that have the same `limiter`. `delay_scheduler` is the number of requests that must wait before the first is
-        scheduled, `delay_backlog` that in a sequence batcher's backlog (hooks for tests, scheduling §12).
+        scheduled, `delay_backlog` that in a sequence batcher's backlog (hooks for tests).
         Raises InferenceError, with everything closed again. When it is cancelled, the load ends in the background and
         is closed then: a library cannot be stopped half-way.
         """
@@ -162,7 +162,7 @@ class Model:
 
     async def update_instances(self, config: ModelConfig) -> None:
         """
-        Take over the instance groups and the version policy of `config` without a reload (model-management §5.3).
+        Take over the instance groups and the version policy of `config` without a reload.
 
         Instances of the same kind, device and profiles stay; new ones are created, then surplus ones are closed after
         their batch, or in the background once their sequences are over. Raises InferenceError; then the model serves on

@@ -7,7 +7,7 @@ from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 
 class ResponseOrder:
     """
-    Holds a response until all responses of earlier requests were sent, whatever they were (scheduling §4.5).
+    Holds a response until all responses of earlier requests were sent, whatever they were.
 
     Every request that was added must be answered finally, or nothing behind it leaves.
     """

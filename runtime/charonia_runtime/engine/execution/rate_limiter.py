@@ -1,5 +1,5 @@
 """
-Who may run when instances share resources: a budget for the whole server, and turns by priority (scheduling §7).
+Who may run when instances share resources: a budget for the whole server, and turns by priority.
 
 A state machine without I/O or time. Instances ask for a turn; `serve` grants turns, best rank first. A rank is how
 many executions an instance has had, times its priority; nobody is passed by while the best one lacks resources, so

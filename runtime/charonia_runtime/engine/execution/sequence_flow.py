@@ -168,7 +168,7 @@ class SequenceFlow(RequestFlow):
                 self.cancel(request)
 
     def _count_steps(self, batch: Batch, steps: list[InferenceRequest]) -> None:
-        """Each step of an iterative sequence counts as a success (scheduling §5.7)."""
+        """Each step of an iterative sequence counts as a success."""
         times = batch.times()
         self.statistics.record_successes(
             len(steps),

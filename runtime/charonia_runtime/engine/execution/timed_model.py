@@ -1,4 +1,4 @@
-"""`TimedModel`: a model whose clients' wait for the first response is counted (cli-and-ops §7.2)."""
+"""`TimedModel`: a model whose clients' wait for the first response is counted."""
 
 import time
 from collections.abc import Sequence

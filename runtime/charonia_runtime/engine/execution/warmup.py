@@ -1,4 +1,4 @@
-"""Warm-up: requests that every instance executes before it serves (model-config §12)."""
+"""Warm-up: requests that every instance executes before it serves."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Finds the backend of a model: one of our own, or a Python-based one of the user's (model-config §5.2)."""
+"""Finds the backend of a model: one of our own, or a Python-based one of the user's."""
 
 from collections.abc import Callable
 from dataclasses import replace

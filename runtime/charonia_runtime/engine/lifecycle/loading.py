@@ -98,9 +98,9 @@ class ModelLoader:
         """
         Load or reload; returns when the model serves. Nothing happens when it serves and is not modified.
 
-        The models of an ensemble are loaded first, the ensembles made of a model anew after it (§8).
-        Raises InternalError when the model cannot be read, InvalidArgumentError when it cannot be loaded
-        (model-config §1). Whatever served before goes on serving then.
+        The models of an ensemble are loaded first, the ensembles made of a model anew after it.
+        Raises InternalError when the model cannot be read, InvalidArgumentError when it cannot be loaded. Whatever
+        served before goes on serving then.
         """
         await asyncio.shield(self._in_round(_Round(), name, override, asked_for=True))
 

@@ -16,7 +16,7 @@ Wait = Callable[[float], Awaitable[None]]
 
 
 class RepositoryPoller:
-    """Applies changes of the repositories to the loader (model-management §2, §7)."""
+    """Applies changes of the repositories to the loader."""
 
     def __init__(self, repositories: ModelRepositories, loader: ModelLoader, files: FileThreads) -> None:
         self._repositories = repositories

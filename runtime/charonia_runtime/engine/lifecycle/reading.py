@@ -2,7 +2,7 @@
 Reads one model, from its repository or from a load request, up to the point where its files must be opened.
 
 Blocks on the file system; the engine calls it in an executor. What fails here is Triton's poll-time class of errors:
-clients get one generic text, the cause goes to the log (model-config §1).
+clients get one generic text, the cause goes to the log.
 """
 
 import logging
@@ -91,7 +91,7 @@ class ModelReader:
         """
         The model's configuration, with everything filled in that its file names tell.
 
-        `override` is JSON that replaces the configuration file. Raises InferenceError (model-config §7.1).
+        `override` is JSON that replaces the configuration file. Raises InferenceError.
         """
         given = self._read_config(entry) if override is None else parse_json(override)
         run_agents(given.repository_agents, entry.directory, self._agent_directory)
@@ -134,7 +134,7 @@ class ModelReader:
 
 
 def log_passed_over(polled: PolledModel) -> None:
-    """Say which directories and configured versions are not served, and why (model-config §8)."""
+    """Say which directories and configured versions are not served, and why."""
     for message in polled.entry.ignored:
         logger.warning(message)
     policy = polled.config.version_policy

@@ -9,7 +9,7 @@ from charonia_runtime.engine.lifecycle.reading import PolledModel
 from charonia_runtime.engine.lifecycle.repository import Stamp
 
 _IN_PLACE = {"instance_group", "version_policy"}
-"""Fields that change without loading a version anew (model-management §5.3)."""
+"""Fields that change without loading a version anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ReloadPlan:
 
 
 def is_modified(polled: PolledModel, current: PolledModel) -> bool:
-    """Whether there is anything to do for a model that serves what `current` said (§7)."""
+    """Whether there is anything to do for a model that serves what `current` said."""
     return (
         polled.overridden
         or polled.entry.directory != current.entry.directory

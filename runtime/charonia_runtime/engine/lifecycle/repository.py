@@ -40,7 +40,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Modifications:
-    """The groups of a model's directory that are reloaded separately (cli-and-ops §4.3)."""
+    """The groups of a model's directory that are reloaded separately."""
 
     directory: Stamp = Stamp()
     """The directory's own time: entries came, went or were renamed."""
@@ -149,7 +149,7 @@ def is_model_name(name: str) -> bool:
 
 
 def parse_version(name: str) -> int | str:
-    """The version that a directory's name stands for, else why it is passed over; "" goes without saying (§8)."""
+    """The version that a directory's name stands for, else why it is passed over; "" goes without saying."""
     if name in _NEVER_VERSIONS:
         return ""
     if not (name.isascii() and name.isdecimal()) or len(name) > _MOST_DIGITS:

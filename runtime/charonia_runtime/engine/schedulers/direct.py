@@ -5,7 +5,7 @@ from charonia_runtime.engine.schedulers.queue import Rejection, RequestQueue
 
 
 class DirectScheduler:
-    """First come, first served, one at a time; no limit, no timeout, no priority (scheduling §3)."""
+    """First come, first served, one at a time; no limit, no timeout, no priority."""
 
     __slots__ = ("_queue",)
 

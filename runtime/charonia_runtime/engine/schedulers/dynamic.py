@@ -1,4 +1,4 @@
-"""Dynamic batching: consecutive requests run together, up to a size, as long as they are alike (scheduling §4)."""
+"""Dynamic batching: consecutive requests run together, up to a size, as long as they are alike."""
 
 from collections.abc import Hashable
 
@@ -95,7 +95,7 @@ class DynamicScheduler:
 
 
 class Likeness:
-    """What requests must have in common to run in one batch (scheduling §4.3)."""
+    """What requests must have in common to run in one batch."""
 
     __slots__ = ("_by_name", "_by_shape", "_by_value")
 

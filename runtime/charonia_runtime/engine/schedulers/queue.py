@@ -41,7 +41,7 @@ class _Level:
 class RequestQueue:
     """
     The waiting requests of a model. Iteration is in the order of execution: levels ascending, first come first served
-    inside, expired ones of DELAY policies last in their level (scheduling §4.4).
+    inside, expired ones of DELAY policies last in their level.
     """
 
     __slots__ = ("_deadlines", "_default", "_levels", "_one_level", "_order", "_size", "expires")

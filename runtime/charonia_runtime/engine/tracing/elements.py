@@ -1,4 +1,4 @@
-"""A finished trace as the elements of Triton's JSON array (cli-and-ops §8.3)."""
+"""A finished trace as the elements of Triton's JSON array."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Traces in Triton's JSON files: one array at the end, or one file for every so many traces (cli-and-ops §8.3)."""
+"""Traces in Triton's JSON files: one array at the end, or one file for every so many traces."""
 
 import logging
 from concurrent.futures import ThreadPoolExecutor

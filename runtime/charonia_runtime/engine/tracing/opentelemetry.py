@@ -1,4 +1,4 @@
-"""Traces as spans, exported by OTLP over HTTP (cli-and-ops §8.4). Needs the extra `opentelemetry`."""
+"""Traces as spans, exported by OTLP over HTTP. Needs the extra `opentelemetry`."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which requests are traced: one counter for each set of trace settings (cli-and-ops §8.2)."""
+"""Which requests are traced: one counter for each set of trace settings."""
 
 from charonia_runtime.engine.trace_options import TraceValues
 

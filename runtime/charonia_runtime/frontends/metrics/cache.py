@@ -1,4 +1,4 @@
-"""The gauges of the response cache in this process (cli-and-ops §7.2)."""
+"""The gauges of the response cache in this process."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""The families with one series for each served model version (cli-and-ops §7)."""
+"""The families with one series for each served model version."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

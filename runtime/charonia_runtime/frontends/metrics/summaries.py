@@ -1,4 +1,4 @@
-"""Quantiles of the last minute's requests (`--metrics-config=summary_latencies=true`, cli-and-ops §7.2)."""
+"""Quantiles of the last minute's requests (`--metrics-config=summary_latencies=true`)."""
 
 import math
 import time

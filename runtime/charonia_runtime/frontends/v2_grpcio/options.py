@@ -1,4 +1,4 @@
-"""The flags of the gRPC listener (protocol-grpc.md section 7)."""
+"""The flags of the gRPC listener."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

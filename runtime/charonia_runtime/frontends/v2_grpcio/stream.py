@@ -1,5 +1,5 @@
 """
-One ModelStreamInfer call (protocol-grpc.md section 6).
+One ModelStreamInfer call.
 
 Answers of models that are not decoupled leave in the order of their requests, and so do refusals; answers of decoupled
 models leave as they come. One task reads, the call's own task writes, sinks put answers in between.

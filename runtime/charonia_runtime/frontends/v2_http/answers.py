@@ -20,7 +20,7 @@ STATUSES = {
     ErrorCode.ALREADY_EXISTS: 400,
     ErrorCode.CANCELLED: 400,
 }
-"""The status of each error (protocol-http §8)."""
+"""The status of each error."""
 
 METHOD_NOT_ALLOWED = render_error("Method Not Allowed")
 NOT_FOUND = render_error("Not Found")
@@ -32,7 +32,7 @@ def error_answer(error: InferenceError) -> tuple[int, bytes]:
 
 
 def excess_error(excess: ExcessiveRequestError) -> InferenceError:
-    """What a client is told whose body is over a limit (protocol-http §1)."""
+    """What a client is told whose body is over a limit."""
     match excess:
         case BodyTooLargeError():
             return InvalidArgumentError(

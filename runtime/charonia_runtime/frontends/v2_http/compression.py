@@ -1,4 +1,4 @@
-"""Content encodings, with Triton's choices (protocol-http §6)."""
+"""Content encodings, with Triton's choices."""
 
 import zlib
 from collections.abc import Sequence

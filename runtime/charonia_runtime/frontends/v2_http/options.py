@@ -1,4 +1,4 @@
-"""The flags of the HTTP listener (cli-and-ops §1.1)."""
+"""The flags of the HTTP listener."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 """
-Inference over HTTP (protocol-http §4, §5): a JSON header, and behind it the tensors that travel as bytes.
+Inference over HTTP: a JSON header, and behind it the tensors that travel as bytes.
 
 Those are never copied: requests get views into the body, responses a list of buffers.
 """
@@ -80,7 +80,7 @@ def decode_raw_request(
     body: memoryview, config: ModelConfig, model_version: int, sink: ResponseSink, maximum_bytes: int
 ) -> tuple[InferenceRequest, OutputForm]:
     """
-    A request whose whole body is the one input of the model; its shape is deduced (protocol-http §4.6).
+    A request whose whole body is the one input of the model; its shape is deduced.
 
     Raises InvalidArgumentError when the model has another number of inputs, or the size does not fit.
     """

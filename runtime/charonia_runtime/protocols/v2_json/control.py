@@ -1,5 +1,5 @@
 """
-The JSON requests of the control routes: repository, settings, shared memory (protocol-http §9, §11 to §13).
+The JSON requests of the control routes: repository, settings, shared memory.
 
 Each function takes a body and raises InferenceError with Triton's text for the first fault.
 """

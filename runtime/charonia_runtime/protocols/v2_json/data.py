@@ -1,4 +1,4 @@
-"""Tensor elements as JSON: the `data` arrays of requests and responses (protocol-http §4.4, §5)."""
+"""Tensor elements as JSON: the `data` arrays of requests and responses."""
 
 from array import array
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The JSON header of an inference request, read in Triton's order of checks (protocol-http §4.2 to §4.8)."""
+"""The JSON header of an inference request, read in Triton's order of checks."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""`ModelInferRequest` bytes → `InferenceRequest` (protocol-grpc.md sections 5.1 and 5.2)."""
+"""`ModelInferRequest` bytes → `InferenceRequest`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -24,7 +24,7 @@ def read_parameters(entries: Mapping[str, Any], request: InferenceRequest) -> bo
     Fill the request's sequence, priority, timeout and parameters from its message's map.
 
     Returns whether the client wants the final flag of a decoupled model in a response of its own. Raises
-    InvalidArgumentError (protocol-grpc.md section 5.2).
+    InvalidArgumentError.
     """
     sequence: dict[str, Any] = {}
     wants_empty_final = False

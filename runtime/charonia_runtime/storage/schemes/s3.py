@@ -225,7 +225,7 @@ class _FolderProvider(CredentialProvider):  # type: ignore[misc]
 
 
 def _credentials_file_entry(location: Location) -> Mapping[str, str]:
-    """The settings that Triton's credential file has for a repository: the longest name that begins its URI (§4.7)."""
+    """The settings that Triton's credential file has for a repository: the longest name that begins its URI."""
     path = os.environ.get("TRITON_CLOUD_CREDENTIAL_PATH")
     if not path:
         return {}

@@ -1,4 +1,4 @@
-"""Every refusal of scheduling §2, with its text, and that what was accepted once is checked again where it must be."""
+"""Every refusal of a request, with Triton's text, and that what was accepted once is checked again where it must be."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def element(text):
     return len(text).to_bytes(4, "little") + text
 
 
-# (model, inputs, text): the texts of scheduling §2; odd sizes as answered by a real Triton 2.51.
+# (model, inputs, text): Triton's texts; odd sizes as answered by a real Triton 2.51.
 REFUSALS = [
     (BATCHING, [fp32(1, 4)],
      P + "expected 2 inputs but got 1 inputs for model 'm'. Got input(s) ['A'], but missing required input(s) ['B']. "

@@ -1,4 +1,4 @@
-"""Warm-up: what the samples become, and the texts of model-config §12."""
+"""Warm-up: what the samples become, and Triton's texts."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The default scheduler: scheduling §3."""
+"""The default scheduler: one request at a time, first come, first served."""
 
 from charonia_runtime.engine.schedulers.direct import DirectScheduler
 from tests.support.requests import a_request

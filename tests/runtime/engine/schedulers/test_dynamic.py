@@ -1,4 +1,4 @@
-"""Dynamic batching: the table of scheduling §4.2, the rules of §4.3, and what must hold whatever happens."""
+"""Dynamic batching: Triton's sizes and delays, the rules of likeness, and what must hold whatever happens."""
 
 import numpy as np
 import pytest

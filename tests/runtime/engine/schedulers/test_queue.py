@@ -1,4 +1,4 @@
-"""Queue policies: scheduling §4.4."""
+"""Queue policies: limits, timeouts, priorities."""
 
 import pytest
 from hypothesis import given

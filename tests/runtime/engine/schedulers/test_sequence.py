@@ -1,4 +1,4 @@
-"""The sequence batcher's rules: who gets a slot, what runs together, what ends a sequence (scheduling §5)."""
+"""The sequence batcher's rules: who gets a slot, what runs together, what ends a sequence."""
 
 import logging
 

@@ -1,5 +1,5 @@
 """
-Eager PyTorch models: a `torch.nn.Module` in the user's `model.py`, or a TorchScript `model.pt` (backends.md §2.3).
+Eager PyTorch models: a `torch.nn.Module` in the user's `model.py`, or a TorchScript `model.pt`.
 
 The python backend runs this file in a process of its own for each instance of a model of the pytorch backend that has
 `runtime: "model.py"`. It imports nothing of the server.

@@ -10,7 +10,7 @@ _Deadlines = list[tuple[int, int, LiveSequence]]
 
 
 class Backlog:
-    """Sequences without a slot, first come, first served. A timeout of any of its requests ends a sequence (§5.3)."""
+    """Sequences without a slot, first come, first served. A timeout of any of its requests ends a sequence."""
 
     __slots__ = ("_deadlines", "_ties", "_waiting")
 

@@ -1,4 +1,4 @@
-"""Control tensors: what the batcher tells a model of each request's place in its sequence (scheduling §5.4)."""
+"""Control tensors: what the batcher tells a model of each request's place in its sequence."""
 
 from collections.abc import Mapping
 

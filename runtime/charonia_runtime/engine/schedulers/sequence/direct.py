@@ -1,4 +1,4 @@
-"""The direct strategy: each sequence has its own place in the batches of its instance (scheduling §5.5)."""
+"""The direct strategy: each sequence has its own place in the batches of its instance."""
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse

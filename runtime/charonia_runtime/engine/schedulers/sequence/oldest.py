@@ -1,4 +1,4 @@
-"""The oldest strategy: the first requests of an instance's sequences are batched dynamically (scheduling §5.5)."""
+"""The oldest strategy: the first requests of an instance's sequences are batched dynamically."""
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.scheduling import DynamicBatching, OldestStrategy

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 class SequenceScheduler:
     """
-    See `Scheduler`; scheduling §5. Sequences stay with the instance where they got a slot, so instances must be told:
+    See `Scheduler`. Sequences stay with the instance where they got a slot, so instances must be told:
     `add_instance` before they get batches, `finish` after each batch, `retire_instance` before they go.
 
     `next_batch` may give null requests, which belong to nobody. A model may want a request again (`finish`): then it
@@ -71,7 +71,7 @@ class SequenceScheduler:
         self._seating.instances.pop(slot, None)
 
     def hold(self, in_slots: int, in_backlog: int) -> None:
-        """Run nothing before so many requests wait in slots and in the backlog (a hook for tests, scheduling §12)."""
+        """Run nothing before so many requests wait in slots and in the backlog (a hook for tests)."""
         self._held_for = (in_slots, in_backlog) if in_slots or in_backlog else None
 
     # --- requests ---

@@ -1,4 +1,4 @@
-"""Which sequence has a slot on which instance, and which ones wait for a slot (scheduling §5.3)."""
+"""Which sequence has a slot on which instance, and which ones wait for a slot."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,4 +1,4 @@
-"""Shared-memory regions of clients (protocol-http §13)."""
+"""Shared-memory regions of clients."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Health, metadata, configuration and statistics (protocol-http §3, §10)."""
+"""Health, metadata, configuration and statistics."""
 
 from typing import Final
 

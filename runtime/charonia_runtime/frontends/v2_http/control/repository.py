@@ -1,4 +1,4 @@
-"""The model repository: index, load, unload (protocol-http §9)."""
+"""The model repository: index, load, unload."""
 
 from typing import Final
 

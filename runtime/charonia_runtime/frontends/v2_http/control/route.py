@@ -1,4 +1,4 @@
-"""How a control route is matched and refused (protocol-http §2)."""
+"""How a control route is matched and refused."""
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute

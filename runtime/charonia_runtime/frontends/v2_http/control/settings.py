@@ -1,4 +1,4 @@
-"""Trace and log settings (protocol-http §11, §12)."""
+"""Trace and log settings."""
 
 from typing import Final
 
