@@ -1,5 +1,5 @@
 """
-Sequence batching: `scheduler.SequenceScheduler` and its parts, the slots, the backlog, the two strategies, the controls.
+Sequence batching: `scheduler.SequenceScheduler` and its parts, slots, backlog, controls and the two strategies.
 
 State machines without I/O, as their siblings.
 """
