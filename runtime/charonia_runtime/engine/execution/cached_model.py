@@ -6,18 +6,21 @@ import time
 from collections.abc import Awaitable, Coroutine
 from typing import Final
 
+from typing_extensions import override
+
 from charonia_runtime.core.cache import ResponseCache
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import CancelledError, InferenceError, UnavailableError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ResponseSink
 from charonia_runtime.core.scheduling import DynamicBatching
-from charonia_runtime.core.statistics import FailureReason, ModelStatistics
+from charonia_runtime.core.statistics import FailureReason
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.execution.admission import Admission, MemoryResolver
-from charonia_runtime.engine.execution.answers import Labels, write
+from charonia_runtime.engine.execution.answers import write
 from charonia_runtime.engine.execution.cache_entries import input_bytes, key_of, pack_response, unpack_response
 from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.engine.execution.ordering import ResponseOrder
+from charonia_runtime.engine.execution.wrapped_model import WrappedModel
 
 logger = logging.getLogger(__name__)
 
@@ -25,15 +28,15 @@ _DIGESTED_AT_ONCE_BYTES: Final = 256 * 1024
 """Keys of larger requests are made in a thread: half a millisecond is all that the event loop has for one."""
 
 
-class CachedModel:
+class CachedModel(WrappedModel):
     """
-    Answers what the cache knows, passes on the rest. Implements `engine.copies.ModelCopy`; used on the event loop.
+    Answers what the cache knows, passes on the rest; used on the event loop.
 
     Requests are checked before they are looked up. Answers that are errors are not kept.
     """
 
     def __init__(self, model: ModelCopy, cache: ResponseCache, resolve_memory: MemoryResolver | None = None) -> None:
-        self._model = model
+        super().__init__(model)
         self._cache = cache
         self._admission = Admission(model.config, resolve_memory)
         self._order = ResponseOrder() if _keeps_order(model.config) else None
@@ -48,52 +51,30 @@ class CachedModel:
     # --- as the model ---
 
     @property
-    def config(self) -> ModelConfig:
-        return self._model.config
-
-    @property
-    def version(self) -> int:
-        return self._model.version
-
-    @property
-    def statistics(self) -> ModelStatistics:
-        return self._model.statistics
-
-    @property
-    def labels(self) -> Labels:
-        return self._model.labels
-
-    @property
-    def composing(self) -> tuple[ModelCopy, ...]:
-        return self._model.composing
-
-    @property
+    @override
     def in_flight(self) -> int:
         return self._own + self._model.in_flight
 
-    @property
-    def ready(self) -> bool:
-        return self._model.ready
-
+    @override
     def cancel(self, request: InferenceRequest) -> None:
         request.cancelled = True
         self._model.cancel(request)
 
+    @override
     async def drain(self) -> None:
         while self.in_flight:
             await self._idle.wait()
             await self._model.drain()
 
+    @override
     async def close(self) -> None:
         self._closed = True
         await self._idle.wait()
         await self._model.close()
 
-    async def update_instances(self, config: ModelConfig) -> None:
-        await self._model.update_instances(config)
-
     # --- requests ---
 
+    @override
     def submit(self, request: InferenceRequest) -> None:
         """Raises InferenceError when the request is refused; then its sink hears nothing and nothing is counted."""
         if self._closed:

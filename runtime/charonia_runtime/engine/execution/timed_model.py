@@ -3,27 +3,28 @@
 import time
 from collections.abc import Sequence
 
-from charonia_runtime.core.config import ModelConfig
+from typing_extensions import override
+
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.histogram import Histogram
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ResponseSink
-from charonia_runtime.core.statistics import ModelStatistics
-from charonia_runtime.engine.execution.answers import Labels
 from charonia_runtime.engine.execution.copies import ModelCopy
+from charonia_runtime.engine.execution.wrapped_model import WrappedModel
 
 
-class TimedModel:
+class TimedModel(WrappedModel):
     """
-    Passes everything on. Implements `engine.copies.ModelCopy`; used on the event loop.
+    Passes everything on; used on the event loop.
 
     Stands in front of everything else of a model, the response cache included, and only where the histogram is wanted:
     others pay nothing.
     """
 
     def __init__(self, model: ModelCopy, bounds_ms: Sequence[float]) -> None:
-        self._model = model
+        super().__init__(model)
         self._histogram = model.statistics.first_response = Histogram(bounds_ms)
 
+    @override
     def submit(self, request: InferenceRequest) -> None:
         """Raises InferenceError when the request is refused; then nothing is counted."""
         sink = request.sink
@@ -33,48 +34,6 @@ class TimedModel:
         except InferenceError:
             request.sink = sink
             raise
-
-    # --- as the model ---
-
-    @property
-    def config(self) -> ModelConfig:
-        return self._model.config
-
-    @property
-    def version(self) -> int:
-        return self._model.version
-
-    @property
-    def statistics(self) -> ModelStatistics:
-        return self._model.statistics
-
-    @property
-    def labels(self) -> Labels:
-        return self._model.labels
-
-    @property
-    def composing(self) -> tuple[ModelCopy, ...]:
-        return self._model.composing
-
-    @property
-    def in_flight(self) -> int:
-        return self._model.in_flight
-
-    @property
-    def ready(self) -> bool:
-        return self._model.ready
-
-    def cancel(self, request: InferenceRequest) -> None:
-        self._model.cancel(request)
-
-    async def drain(self) -> None:
-        await self._model.drain()
-
-    async def close(self) -> None:
-        await self._model.close()
-
-    async def update_instances(self, config: ModelConfig) -> None:
-        await self._model.update_instances(config)
 
 
 class _FirstResponse:
