@@ -45,7 +45,7 @@ def test_serve_help_lists_the_flags_of_every_part(capsys):
     for flag in (
         "--model-repository, --model-store", "--http-port <integer>", "--grpc-port", "--metrics-port", "--log-verbose",
         "--trace-config", "--allow-client-shm", "--pinned-memory-pool-byte-size", "--disable-auto-complete-config",
-        "--path-prefix </path>", "--access-token-file <file>", "--drain-secs <integer>",
+        "--path-prefix </path>", "--access-token-file <file>", "--drain-secs <integer>", "--steady-readiness <boolean>",
     ):  # fmt: skip
         assert flag in shown
 

@@ -132,6 +132,8 @@ class Engine:
         """Whether requests from outside are taken. Models that call models go on until everything is drained."""
         self._retiring = False
         """Whether the server will stop soon, and says so to those who ask whether it is ready."""
+        self._settled_once = False
+        """Whether every model was ready at some moment; kept for steady readiness."""
         self._for_models: InferenceServer = copy.copy(self)
 
     # --- life ---
@@ -147,6 +149,7 @@ class Engine:
             await self._cache.start()
         complete = await self._poller.load_all(self._startup_models())
         self._log_models()
+        self._settled_once = self._registry.all_settled()
         if self._options.exit_on_error and not complete:
             await self.stop()
             raise InternalError("failed to load all models")
@@ -211,7 +214,10 @@ class Engine:
             return False
         if not self._options.strict_readiness:
             return True
-        return not self._missing and self._registry.all_settled()
+        if self._options.steady_readiness and self._settled_once and not self._missing:
+            return self._registry.all_alive()
+        self._settled_once = self._registry.all_settled()
+        return self._settled_once and not self._missing
 
     async def is_model_ready(self, name: str, version: int = ANY_VERSION) -> bool:
         """Whether a version serves and can do so: not while all of its processes are dead."""

@@ -61,6 +61,11 @@ class EngineOptions:
     strict_readiness: bool = option(
         True, "Be ready only while every model is. False: be ready as soon as the server runs."
     )
+    steady_readiness: bool = option(
+        False,
+        "Once ready, stay so while every model that serves can: versions that load, or fail to, beside them do not "
+        "count any more. For repositories that change under a server that load balancers watch.",
+    )
     model_control_mode: str = option(
         "none",
         "none: load every model at start-up. poll: also follow changes of the repositories. explicit: load what "

@@ -195,6 +195,11 @@ class ModelRegistry:
             for versions in self._models.values()
         )
 
+    def all_alive(self) -> bool:
+        """Steady readiness: whatever serves can do so; what loads or failed beside it does not count."""
+        serving = (version.serving for versions in self._models.values() for version in versions.by_number.values())
+        return all(each is None or each.copy.ready for each in serving)
+
     def index(self, directories: Mapping[str, int], *, ready: bool = False) -> list[IndexEntry]:
         """
         The repository index. `directories` maps each model to the number of repositories that have it.

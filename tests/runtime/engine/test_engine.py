@@ -211,6 +211,39 @@ async def test_a_missing_repository_may_be_tolerated(make_engine):
         await engine.stop()
 
 
+@pytest.mark.parametrize("steady", [True, False])
+async def test_a_broken_version_beside_one_that_serves(make_engine, tmp_path, steady):
+    """An engine that was ready stays so where it is told to be steady: load balancers would leave it otherwise."""
+    write_model(tmp_path, "a")
+    engine = make_engine(model_control_mode="poll", repository_poll_secs=0, steady_readiness=steady)
+    await engine.start()
+
+    write_model(tmp_path, "b", base='backend: "nothing"')
+    await engine._poller.poll()
+
+    assert [entry.state for entry in await engine.repository_index()] == ["READY", "UNAVAILABLE"]
+    assert await engine.is_ready() is steady
+    await engine.stop()
+
+
+async def test_steady_readiness_begins_when_every_model_is_ready(make_engine, tmp_path):
+    write_model(tmp_path, "a")
+    write_model(tmp_path, "b", base='backend: "nothing"')
+    options = {"model_control_mode": "poll", "repository_poll_secs": 0, "exit_on_error": False}
+    engine = make_engine(steady_readiness=True, **options)
+    await engine.start()
+    assert not await engine.is_ready()
+
+    shutil.rmtree(tmp_path / "b")
+    await engine._poller.poll()
+    assert await engine.is_ready()
+
+    write_model(tmp_path, "b", base='backend: "nothing"')
+    await engine._poller.poll()
+    assert await engine.is_ready()
+    await engine.stop()
+
+
 @pytest.mark.parametrize("strict", [True, False])
 async def test_an_engine_that_retires_is_not_ready_and_serves(make_engine, tmp_path, strict):
     write_model(tmp_path, "a")

@@ -218,6 +218,18 @@ async def test_a_server_whose_model_cannot_run_is_not_ready(registry):
     assert registry.all_settled()
 
 
+async def test_what_serves_counts_alone_for_steady_readiness(registry):
+    copy = serve(registry)[1]
+    registry.begin_load("simple", [2])
+    registry.begin_load("other", [1])
+    registry.fail("other", 1, InternalError("no"))
+    registry.know("empty")
+    assert registry.all_alive()
+
+    copy.ready = False
+    assert not registry.all_alive()
+
+
 async def test_a_model_without_versions_is_not_ready_until_its_directory_is_gone(registry):
     registry.know("empty")
     assert not registry.all_settled()
