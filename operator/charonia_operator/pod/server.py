@@ -34,26 +34,26 @@ def server_container(service: InferenceServiceSpec, settings: Settings) -> JSON:
     }
     if spec.server.env_from:
         built["envFrom"] = [dict(each) for each in spec.server.env_from]
-    if spec.drain.pre_stop_delay_seconds:
+    if spec.drain.pre_stop_delay_seconds and not _is_ours(service):
         built["lifecycle"] = {"preStop": {"sleep": {"seconds": spec.drain.pre_stop_delay_seconds}}}
     return {key: value for key, value in built.items() if value not in ({}, [])}
 
 
 def server_command(service: InferenceServiceSpec) -> list[str]:
-    """The server's whole command line: the user's own, or one that both Charonia's and NVIDIA's images understand."""
+    """The server's whole command line: the user's own, or one of flags that the image understands."""
     spec = service.spec
     if spec.server.command:
         return [*spec.server.command, *spec.server.args]
-    drain, ports = spec.drain, spec.networking.ports
-    exit_seconds = drain.termination_grace_period_seconds - drain.pre_stop_delay_seconds - _SECONDS_LEFT_FOR_THE_EXIT
+    ports = spec.networking.ports
     flags: list[tuple[str, object]] = [
         ("model-repository", spec.model_repository.mount_path if spec.model_repository else "/models"),
         ("http-port", ports.http),
         ("grpc-port", ports.grpc),
         ("metrics-port", ports.metrics),
-        ("exit-timeout-secs", max(exit_seconds, _LEAST_EXIT_SECONDS)),
+        *_end(service),
         ("exit-on-error", "false"),  # a model that fails is told in the status, not hidden in a crash loop
         *_model_control(service),
+        *_readiness(service),
         *([("log-verbose", spec.server.logging.verbose)] if spec.server.logging.verbose else []),
         *([("log-format", "ISO8601")] if spec.server.logging.format == "ISO8601" else []),
         *([("path-prefix", service.path_prefix)] if service.path_prefix and not spec.networking.gateway else []),
@@ -72,12 +72,47 @@ def gpu_resources(gpu: Gpu | None, settings: Settings) -> dict[str, str]:
     return {name: str(gpu.count)}
 
 
-def _model_control(service: InferenceServiceSpec) -> list[tuple[str, object]]:
+def _is_ours(service: InferenceServiceSpec) -> bool:
+    """Whether the server is Charonia's own image and command, which know more flags than Triton's."""
+    return not service.spec.server.image and not service.spec.server.command
+
+
+def _end(service: InferenceServiceSpec) -> list[tuple[str, object]]:
+    """
+    How long a stop may take.
+
+    Charonia drains by itself: it says at once that it is not ready, and moves connections. Others sleep before.
+    """
+    drain = service.spec.drain
+    left = drain.termination_grace_period_seconds - drain.pre_stop_delay_seconds - _SECONDS_LEFT_FOR_THE_EXIT
+    flags: list[tuple[str, object]] = [("exit-timeout-secs", max(left, _LEAST_EXIT_SECONDS))]
+    if drain.pre_stop_delay_seconds and _is_ours(service):
+        flags.append(("drain-secs", drain.pre_stop_delay_seconds))
+    return flags
+
+
+def _readiness(service: InferenceServiceSpec) -> list[tuple[str, object]]:
+    """
+    What pods whose models change under them say of themselves.
+
+    Triton is not ready while a new version loads or after it failed, although the old one serves: every pod would leave
+    the Service at once. Charonia stays ready once it was. Triton can only be told that models do not count at all.
+    """
+    if _control_mode(service) != "Poll":
+        return []
+    return [("steady-readiness", "true")] if _is_ours(service) else [("strict-readiness", "false")]
+
+
+def _control_mode(service: InferenceServiceSpec) -> str:
     server, repository = service.spec.server, service.spec.model_repository
-    mode = server.model_control
-    if mode == "Auto":
-        follows = repository is not None and repository.sync.mode == "Poll"
-        mode = "Poll" if follows else "Explicit" if server.load_models else "None"
+    if server.model_control != "Auto":
+        return server.model_control
+    follows = repository is not None and repository.sync.mode == "Poll"
+    return "Poll" if follows else "Explicit" if server.load_models else "None"
+
+
+def _model_control(service: InferenceServiceSpec) -> list[tuple[str, object]]:
+    server, mode = service.spec.server, _control_mode(service)
     found: list[tuple[str, object]] = [("model-control-mode", mode.lower())]
     if mode == "Poll":
         found.append(("repository-poll-secs", _FOLLOWING_SECONDS))
