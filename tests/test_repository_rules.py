@@ -60,7 +60,7 @@ def test_import_contracts():
         ("backends/identity.py", "import charonia_runtime.backends.onnxruntime", "Plug-ins do not know each other"),
         ("engine/schedulers/base.py", "import time", "Schedulers are sans-I/O"),
         ("engine/engine.py", "import fastapi", "Only the HTTP frontend knows FastAPI"),
-        ("frontends/metrics/frontend.py", "import uvicorn", "Only wires know uvicorn and httptools"),
+        ("frontends/metrics/frontend.py", "import uvicorn", "Only HTTP/1 knows uvicorn and httptools"),
         ("engine/engine.py", "import google.protobuf", "Only protocols know protobuf messages"),
         ("core/errors.py", "import charonia_operator", "Runtime and operator meet only at a command line"),
     ],

@@ -1,7 +1,7 @@
 """
-HTTP/1.1 for any frontend: bytes to requests, answers to bytes, connections and the socket that they come in by.
+HTTP/1.1 and HTTP/2 for any frontend: bytes to requests, answers to bytes, connections and the sockets that they use.
 
-Belongs here: what the protocol says, whoever uses it: framing, keep-alive, pipelining, limits against hostile clients,
-binding and a graceful stop. Does not: routes, JSON, statuses of our errors; a frontend brings those as a
-`connection.Handler`. The reader is sans-I/O. Only here are httptools and uvicorn known.
+Belongs here: what the protocols say, whoever uses them: framing, flow control, keep-alive, limits against hostile
+clients, binding and a graceful stop. Does not: routes, JSON, protobuf, statuses of our errors; a frontend brings those
+as a handler. The two protocols share `addresses` and do not know each other.
 """

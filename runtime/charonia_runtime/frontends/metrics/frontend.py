@@ -15,7 +15,7 @@ from charonia_runtime.frontends.metrics.options import Options
 from charonia_runtime.frontends.metrics.scrapes import LIMITS, Scrapes
 from charonia_runtime.frontends.metrics.summaries import SummaryCollector
 from charonia_runtime.wires.addresses import bind, join
-from charonia_runtime.wires.listener import Listener
+from charonia_runtime.wires.http1.listener import Listener
 
 logger = logging.getLogger(__name__)
 

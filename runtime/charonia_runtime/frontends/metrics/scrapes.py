@@ -7,9 +7,9 @@ from typing import Final
 
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.frontends.metrics.exposition import CONTENT_TYPE
-from charonia_runtime.wires.connection import Connection
-from charonia_runtime.wires.limits import Limits
-from charonia_runtime.wires.messages import ExcessiveRequestError, Request
+from charonia_runtime.wires.http1.connection import Connection
+from charonia_runtime.wires.http1.limits import Limits
+from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _NOT_ALLOWED: Final = b'{"error":"Method Not Allowed"}'
 
 
 class Scrapes:
-    """The handler of all connections (`wires.connection.Handler`). `collect` makes the text of `/metrics`."""
+    """The handler of all connections (`wires.http1.connection.Handler`). `collect` makes the text of `/metrics`."""
 
     def __init__(self, collect: Callable[[], Awaitable[bytes]]) -> None:
         self.tasks = set[asyncio.Task[None]]()

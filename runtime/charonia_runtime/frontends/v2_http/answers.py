@@ -2,7 +2,7 @@
 
 from charonia_runtime.core.errors import ErrorCode, InferenceError, InvalidArgumentError
 from charonia_runtime.protocols.v2_documents import render_error
-from charonia_runtime.wires.messages import BodyTooLargeError, ExcessiveRequestError, TooManyChunksError
+from charonia_runtime.wires.http1.messages import BodyTooLargeError, ExcessiveRequestError, TooManyChunksError
 
 JSON = b"Content-Type: application/json\r\n"
 TEXT = b"Content-Type: text/plain\r\n"

@@ -7,8 +7,8 @@ from typing import Any
 
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.frontends.v2_http.answers import JSON, error_answer
-from charonia_runtime.wires.connection import Connection
-from charonia_runtime.wires.messages import Request
+from charonia_runtime.wires.http1.connection import Connection
+from charonia_runtime.wires.http1.messages import Request
 
 logger = logging.getLogger(__name__)
 

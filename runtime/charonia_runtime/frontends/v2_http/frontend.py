@@ -8,7 +8,7 @@ from charonia_runtime.frontends.v2_http.options import Options
 from charonia_runtime.frontends.v2_http.routes import Routes
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.wires.addresses import bind, join
-from charonia_runtime.wires.listener import Listener
+from charonia_runtime.wires.http1.listener import Listener
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.generate import decode_generate, encode_generate
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_documents import render_error
-from charonia_runtime.wires.connection import Connection
-from charonia_runtime.wires.messages import Request
+from charonia_runtime.wires.http1.connection import Connection
+from charonia_runtime.wires.http1.messages import Request
 
 logger = logging.getLogger(__name__)
 

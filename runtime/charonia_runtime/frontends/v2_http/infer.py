@@ -17,8 +17,8 @@ from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response
 from charonia_runtime.protocols.v2_json.header import OutputForm
-from charonia_runtime.wires.connection import Buffer, Connection
-from charonia_runtime.wires.messages import Request
+from charonia_runtime.wires.http1.connection import Buffer, Connection
+from charonia_runtime.wires.http1.messages import Request
 
 logger = logging.getLogger(__name__)
 

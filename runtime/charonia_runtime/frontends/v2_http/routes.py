@@ -19,15 +19,15 @@ from charonia_runtime.frontends.v2_http.generate import GenerateExchange
 from charonia_runtime.frontends.v2_http.infer import InferExchange
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.v2_documents import render_error
-from charonia_runtime.wires.connection import Connection
-from charonia_runtime.wires.messages import ExcessiveRequestError, Request
+from charonia_runtime.wires.http1.connection import Connection
+from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request
 
 _INFERENCE: Final = r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)"
 _ACCESS: Final = HEADER.encode()
 
 
 class Routes:
-    """The handler of all connections (`wires.connection.Handler`)."""
+    """The handler of all connections (`wires.http1.connection.Handler`)."""
 
     def __init__(self, services: Services, control: Application) -> None:
         self._services = services

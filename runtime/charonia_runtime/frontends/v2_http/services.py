@@ -10,7 +10,7 @@ from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_http.options import Options
 from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
 from charonia_runtime.protocols.v2_json import RequestDecoder
-from charonia_runtime.wires.limits import Limits
+from charonia_runtime.wires.http1.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

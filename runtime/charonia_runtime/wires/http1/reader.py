@@ -7,8 +7,8 @@ from typing import Final
 import httptools
 import numpy as np
 
-from charonia_runtime.wires.limits import MAXIMUM_CHUNKS, MAXIMUM_HEAD_BYTES
-from charonia_runtime.wires.messages import (
+from charonia_runtime.wires.http1.limits import MAXIMUM_CHUNKS, MAXIMUM_HEAD_BYTES
+from charonia_runtime.wires.http1.messages import (
     BodyTooLargeError,
     ExcessiveRequestError,
     Request,

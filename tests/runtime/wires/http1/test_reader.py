@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charonia_runtime.wires.limits import MAXIMUM_CHUNKS
-from charonia_runtime.wires.messages import BodyTooLargeError, Request, TooManyChunksError, UnreadableRequestError
-from charonia_runtime.wires.reader import RequestReader
+from charonia_runtime.wires.http1.limits import MAXIMUM_CHUNKS
+from charonia_runtime.wires.http1.messages import BodyTooLargeError, Request, TooManyChunksError, UnreadableRequestError
+from charonia_runtime.wires.http1.reader import RequestReader
 
 LIMIT = 200_000
 DIRECT = 60_000

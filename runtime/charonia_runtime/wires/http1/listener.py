@@ -10,8 +10,8 @@ import uvicorn
 from typing_extensions import override
 
 from charonia_runtime.wires.addresses import BACKLOG
-from charonia_runtime.wires.connection import Connection, Handler
-from charonia_runtime.wires.limits import Limits
+from charonia_runtime.wires.http1.connection import Connection, Handler
+from charonia_runtime.wires.http1.limits import Limits
 
 _READ_BUFFER_BYTES: Final = 64 * 1024
 _SWEEP_SECONDS: Final = 5.0

@@ -9,10 +9,10 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from charonia_runtime.wires.addresses import bind
-from charonia_runtime.wires.connection import Connection
-from charonia_runtime.wires.limits import Limits
-from charonia_runtime.wires.listener import Listener
-from charonia_runtime.wires.messages import ExcessiveRequestError, Request
+from charonia_runtime.wires.http1.connection import Connection
+from charonia_runtime.wires.http1.limits import Limits
+from charonia_runtime.wires.http1.listener import Listener
+from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request
 
 GET = b"GET / HTTP/1.1\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
-from charonia_runtime.wires.limits import LINGER_SECONDS, Limits
-from charonia_runtime.wires.messages import ExcessiveRequestError, Request, UnreadableRequestError, status_line
-from charonia_runtime.wires.reader import RequestReader
+from charonia_runtime.wires.http1.limits import LINGER_SECONDS, Limits
+from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request, UnreadableRequestError, status_line
+from charonia_runtime.wires.http1.reader import RequestReader
 
 Buffer = bytes | memoryview
 _GATHERED_BYTES: Final = 64 * 1024
