@@ -20,6 +20,7 @@ import signal
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import uvloop
 
@@ -199,7 +200,7 @@ def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositori
     shared_memory = SharedMemoryRegistry(options.shared_memory)
     return Engine(
         replace(options.engine, model_repositories=repositories.directories),
-        load_backend,
+        partial(load_backend, directory=Path(options.engine.backend_directory)),
         partial(
             Model.load,
             parallel_instances=environment.parallel_instances,

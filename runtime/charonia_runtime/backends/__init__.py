@@ -2,23 +2,38 @@
 One module for each `backend:` name; `load_backend` finds it when a model asks, so a library loads only then.
 
 Each module has a class `Backend` (see `core.backend`). Backends do not know each other, the engine or a wire.
+
+Backends of others are found by their names, too (`_own`): one in a folder of `--backend-directory` before ours, because
+the operator has put it there; one of an installed package after ours, so that none can replace them unnoticed.
 """
 
 import pkgutil
 from importlib import import_module
+from pathlib import Path
 
+from charonia_runtime.backends import _own
 from charonia_runtime.core.backend import Backend
 from charonia_runtime.core.errors import InvalidArgumentError
 
 
-def load_backend(name: str) -> type[Backend]:
-    """The class of backend `name`. Raises InvalidArgumentError for a name that no module of this folder has."""
-    if name not in backend_names():
+def load_backend(name: str, directory: Path | None = None) -> type[Backend]:
+    """
+    The class of backend `name`; `directory` is that of the operator's own backends.
+
+    Raises InvalidArgumentError for a name that nobody has, InternalError for a backend that cannot be used.
+    """
+    own = None if directory is None else _own.in_folder(name, directory)
+    if own is not None:
+        return own
+    if name in backend_names():
+        backend: type[Backend] = import_module(f"{__name__}.{name}").Backend
+        return backend
+    offered = _own.installed(name)
+    if offered is None:
         raise InvalidArgumentError(
             f"unable to find backend library for backend '{name}', try specifying runtime on the model configuration."
         )
-    backend: type[Backend] = import_module(f"{__name__}.{name}").Backend
-    return backend
+    return offered
 
 
 def backend_names() -> list[str]:

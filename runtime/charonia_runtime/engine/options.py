@@ -84,7 +84,8 @@ class EngineOptions:
     model_namespacing: bool = option(False, "Not supported: models of all repositories share one set of names.")
     backend_directory: str = option(
         "/opt/tritonserver/backends",
-        "Directory with backends of your own: <directory>/<backend>/model.py.",
+        "Directory with backends of your own: <directory>/<backend>/backend.py, or model.py for one that is written "
+        "like a python model.",
         metavar="<directory>",
     )
     backend_config: tuple[str, ...] = option(

@@ -3,7 +3,8 @@ What every backend must do, whatever it runs. One suite over every module of `ba
 
 A backend takes part through `tests/support/backend_cases/<name>.py`: `LIBRARY` (what it needs installed), `DATATYPES`
 (what it claims), and models that it can run: `passing`, `optional` and `failing`. Where a framework knows only tensors
-of its own, the module has none of these, and the backend only its own tests.
+of its own, the module has none of these, and the backend only its own tests. A backend that is not ours names its
+`DIRECTORY`, as on the command line.
 """
 
 import asyncio
@@ -16,14 +17,14 @@ import numpy as np
 import pytest
 
 from charonia_runtime.backends import backend_names, load_backend
-from charonia_runtime.core.backend import BackendTraits
+from charonia_runtime.core.backend import Backend, BackendTraits
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError
 from tests.support.batches import a_batch
 from tests.support.loaded_models import LoadedModel, execute
 
 CASES = Path(__file__).parents[2] / "support" / "backend_cases"
-NAMES = [name for name in backend_names() if (CASES / f"{name}.py").exists()]
+NAMES = sorted(path.stem for path in CASES.glob("*.py"))
 CLAIMS = [(name, datatype) for name in NAMES for datatype in DataType if datatype is not DataType.INVALID]
 VALUES: dict[DataType, list[Any]] = {
     DataType.BOOL: [True, False, True],
@@ -60,12 +61,17 @@ def a_case(name: str) -> ModuleType:
     return case
 
 
+def backend_class(name: str) -> type[Backend]:
+    case = importlib.import_module(f"tests.support.backend_cases.{name}")
+    return load_backend(name, getattr(case, "DIRECTORY", None))
+
+
 def rows(*firsts: int) -> np.ndarray[Any, Any]:
     return np.array([[first, first + 1] for first in firsts], np.float32)
 
 
 def test_it_states_its_traits(name: str, case: ModuleType) -> None:
-    assert isinstance(load_backend(name).traits, BackendTraits)
+    assert isinstance(backend_class(name).traits, BackendTraits)
 
 
 @pytest.mark.parametrize(("name", "datatype"), CLAIMS, ids=lambda value: getattr(value, "value", value))
@@ -75,7 +81,7 @@ async def test_every_datatype_passes_unchanged(name: str, datatype: DataType, tm
         pytest.skip(f"{name} does not claim {datatype.value}")
     values = VALUES.get(datatype, [0, 1, 127])
     sent = np.array([values], dtype=object if datatype is DataType.BYTES else datatype.numpy_dtype)
-    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, datatype)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.passing(tmp_path, datatype)) as model:
         batch = await model.execute(a_batch(model.config, {"INPUT0": sent, "INPUT1": sent[:, ::-1]}))
     (response,) = batch.responses_to(0)
     assert [(output.name, output.datatype, output.shape) for output in response.outputs] == [
@@ -87,7 +93,7 @@ async def test_every_datatype_passes_unchanged(name: str, datatype: DataType, tm
 
 
 async def test_each_request_gets_its_own_rows(name: str, case: ModuleType, tmp_path: Path) -> None:
-    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
         parts = [rows(1), rows(2, 3, 4), rows(5, 6)]
         batch = await model.execute(a_batch(model.config, *[{"INPUT0": part, "INPUT1": -part} for part in parts]))
     for index, part in enumerate(parts):
@@ -98,14 +104,14 @@ async def test_each_request_gets_its_own_rows(name: str, case: ModuleType, tmp_p
 
 async def test_a_model_without_batching_sees_the_client_s_shape(name: str, case: ModuleType, tmp_path: Path) -> None:
     config = case.passing(tmp_path, DataType.INT64, max_batch_size=0)
-    async with LoadedModel(load_backend(name), tmp_path, config) as model:
+    async with LoadedModel(backend_class(name), tmp_path, config) as model:
         sent = np.arange(3)
         batch = await model.execute(a_batch(config, {"INPUT0": sent, "INPUT1": sent}))
     np.testing.assert_array_equal(batch.arrays_of(0)["OUTPUT0"], sent)
 
 
 async def test_only_the_outputs_that_were_asked_for_come_back(name: str, case: ModuleType, tmp_path: Path) -> None:
-    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
         batch = await model.execute(a_batch(model.config, {"INPUT0": rows(1), "INPUT1": rows(2)}, outputs=["OUTPUT1"]))
     assert list(batch.arrays_of(0)) == ["OUTPUT1"]
 
@@ -115,16 +121,16 @@ async def test_tensors_without_elements_pass(name: str, case: ModuleType, tmp_pa
     if datatype not in case.DATATYPES:
         pytest.skip(f"{name} does not claim {datatype.value}")
     empty = np.empty((2, 0), object if datatype is DataType.BYTES else datatype.numpy_dtype)
-    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, datatype)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.passing(tmp_path, datatype)) as model:
         batch = await model.execute(a_batch(model.config, {"INPUT0": empty, "INPUT1": empty}))
     assert batch.arrays_of(0)["OUTPUT0"].shape == (2, 0)
 
 
 async def test_an_optional_input_may_be_absent(name: str, case: ModuleType, tmp_path: Path) -> None:
-    if not load_backend(name).traits.optional_inputs:
+    if not backend_class(name).traits.optional_inputs:
         pytest.skip(f"{name} has no optional inputs")
     sent = np.array([1, 2], np.float32)
-    async with LoadedModel(load_backend(name), tmp_path, case.optional(tmp_path)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.optional(tmp_path)) as model:
         without = await model.execute(a_batch(model.config, {"INPUT0": sent}))
         given = await model.execute(a_batch(model.config, {"INPUT0": sent, "INPUT1": np.ones(1, np.float32)}))
     np.testing.assert_array_equal(without.arrays_of(0)["OUTPUT0"], sent)
@@ -137,7 +143,7 @@ async def test_a_failure_answers_every_request_and_harms_no_later_one(
     config = case.failing(tmp_path / "failing")
     if config is None:
         pytest.skip(f"{name} has nothing that could fail")
-    async with LoadedModel(load_backend(name), tmp_path / "failing", config) as model:
+    async with LoadedModel(backend_class(name), tmp_path / "failing", config) as model:
         for _ in range(2):
             batch = await model.execute(a_batch(config, {"INPUT0": rows(1)}, {"INPUT0": rows(2)}))
             for index in range(2):
@@ -149,7 +155,7 @@ async def test_a_failure_answers_every_request_and_harms_no_later_one(
 
 async def test_answers_keep_their_memory(name: str, case: ModuleType, tmp_path: Path) -> None:
     """An answer may still be on its way to the client while the next batch runs, or after the model is gone."""
-    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
         first = await model.execute(a_batch(model.config, {"INPUT0": rows(1), "INPUT1": rows(2)}))
         for number in range(10):
             await model.execute(a_batch(model.config, {"INPUT0": rows(number), "INPUT1": rows(9)}))
@@ -157,17 +163,17 @@ async def test_answers_keep_their_memory(name: str, case: ModuleType, tmp_path: 
 
 
 async def test_any_thread_may_execute_where_the_traits_say_so(name: str, case: ModuleType, tmp_path: Path) -> None:
-    if not load_backend(name).traits.any_thread:
+    if not backend_class(name).traits.any_thread:
         pytest.skip(f"instances of {name} stay in their thread")
-    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
         batch = execute(model.instance, a_batch(model.config, {"INPUT0": rows(1), "INPUT1": rows(2)}))
     np.testing.assert_array_equal(batch.arrays_of(0)["OUTPUT1"], rows(2))
 
 
 async def test_two_versions_of_a_model_live_side_by_side(name: str, case: ModuleType, tmp_path: Path) -> None:
     config = case.passing(tmp_path, DataType.FP32)
-    async with LoadedModel(load_backend(name), tmp_path, config) as one:
-        async with LoadedModel(load_backend(name), tmp_path, config) as other:
+    async with LoadedModel(backend_class(name), tmp_path, config) as one:
+        async with LoadedModel(backend_class(name), tmp_path, config) as other:
             batches = await asyncio.gather(
                 one.execute(a_batch(config, {"INPUT0": rows(1), "INPUT1": rows(1)})),
                 other.execute(a_batch(config, {"INPUT0": rows(2), "INPUT1": rows(2)})),
@@ -178,6 +184,6 @@ async def test_two_versions_of_a_model_live_side_by_side(name: str, case: Module
 
 
 async def test_the_clock_of_an_execution_runs_forward(name: str, case: ModuleType, tmp_path: Path) -> None:
-    async with LoadedModel(load_backend(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
+    async with LoadedModel(backend_class(name), tmp_path, case.passing(tmp_path, DataType.FP32)) as model:
         batch = await model.execute(a_batch(model.config, {"INPUT0": rows(1), "INPUT1": rows(2)}))
     assert batch.start_ns <= batch.inputs_ready_ns <= batch.outputs_ready_ns

@@ -1,4 +1,4 @@
-"""Finds the backend of a model: one of our own, or a Python-based one of the user's."""
+"""Finds the backend of a model: one that `load_backend` knows, or a Python-based one of the user's."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from charonia_runtime.core.backend import Backend, ModelFiles
 from charonia_runtime.core.config import ModelConfig
-from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.engine.lifecycle.repository import is_model_name
 from charonia_runtime.protocols.model_config import complete
 
@@ -25,7 +25,8 @@ def find_backend(
 
     A Python-based backend is a `model.py` in `<backend_directory>/<backend>/`, or one that a backend of ours brings;
     our python backend runs it.
-    Raises InvalidArgumentError when there is none, InternalError when its library cannot be imported.
+    Raises InvalidArgumentError when there is none, UnsupportedError when there is only one of Triton's C API,
+    InternalError when its library cannot be imported.
     """
     name = config.backend
     custom = backend_directory / name / PYTHON_RUNTIME if is_model_name(name) else None
@@ -36,12 +37,14 @@ def find_backend(
             f"searched: '{backend_directory / name / PYTHON_RUNTIME}'"
         )
     if config.runtime not in ("", PYTHON_RUNTIME, f"libtriton_{name}.so"):
+        _refuse_shared_library(config.runtime, config, files, backend_directory)
         raise _unknown_runtime(config, files, backend_directory)
     if config.runtime != PYTHON_RUNTIME:
         try:
             return load_backend(name), config
         except InvalidArgumentError:
             if not has_custom:
+                _refuse_shared_library(f"libtriton_{name}.so", config, files, backend_directory)
                 raise
         except ImportError as error:
             raise InternalError(f"unable to load backend '{name}': {error}") from error
@@ -53,6 +56,22 @@ def _brings_python_runtime(name: str, load_backend: LoadBackend) -> bool:
         return load_backend(name).traits.python_runtime
     except (InvalidArgumentError, ImportError):
         return False
+
+
+def _refuse_shared_library(filename: str, config: ModelConfig, files: ModelFiles, backend_directory: Path) -> None:
+    """Raises UnsupportedError where Triton would find a backend of its C API: in three folders."""
+    name = config.backend
+    if Path(filename).name != filename or not is_model_name(name):
+        return
+    own_folder = backend_directory / name
+    for folder in (files.version_directory, files.directory, own_folder):
+        if (folder / filename).is_file():
+            raise UnsupportedError(
+                f"backend '{name}' of model '{files.name}' is a shared library for Triton's C API, "
+                f"'{folder / filename}', which needs Triton's own process. Write it in Python, as "
+                f"'{own_folder / 'backend.py'}' with a class Backend or as '{own_folder / PYTHON_RUNTIME}' with a "
+                "class TritonPythonModel, or serve this model with Triton"
+            )
 
 
 def _unknown_runtime(config: ModelConfig, files: ModelFiles, backend_directory: Path) -> InvalidArgumentError:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from charonia_runtime.core.backend import BackendTraits, ModelFiles
-from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.engine.lifecycle.backend_search import find_backend
 from charonia_runtime.protocols.model_config import complete
 from tests.support.configs import a_config
@@ -118,3 +118,30 @@ def test_names_that_are_paths_find_nothing(backends):
 def test_a_backend_whose_library_is_missing(backends):
     with pytest.raises(InternalError, match=r"^unable to load backend 'broken': No module named 'framework'$"):
         find(backends, "broken")
+
+
+@pytest.mark.parametrize(("runtime", "library"), [("", "libtriton_mine.so"), ("libother.so", "libother.so")])
+@pytest.mark.parametrize("folder", ["backends/mine", "m", "m/1"])
+def test_backends_of_triton_s_c_api(tmp_path, folder, runtime, library):
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    (tmp_path / folder / library).touch()
+    config = complete(replace(a_config(), backend="mine", runtime=runtime))
+    files = ModelFiles("m", 1, tmp_path / "m", tmp_path / "m" / "1")
+
+    with pytest.raises(UnsupportedError) as caught:
+        find_backend(config, files, tmp_path / "backends", load)
+
+    assert caught.value.message == (
+        f"backend 'mine' of model 'm' is a shared library for Triton's C API, '{tmp_path}/{folder}/{library}', which "
+        f"needs Triton's own process. Write it in Python, as '{tmp_path}/backends/mine/backend.py' with a class "
+        f"Backend or as '{tmp_path}/backends/mine/model.py' with a class TritonPythonModel, or serve this model with "
+        "Triton"
+    )
+
+
+def test_a_library_beside_one_of_ours_does_not_matter(tmp_path):
+    (tmp_path / "identity").mkdir()
+    (tmp_path / "identity" / "libtriton_identity.so").touch()
+
+    assert find(tmp_path, "identity")[0] is Known
