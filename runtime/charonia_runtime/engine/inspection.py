@@ -13,8 +13,10 @@ from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.config import ModelConfig, SpecificVersions
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.scheduling import Ensemble
+from charonia_runtime.core.strategy import STRATEGY_PARAMETER
 from charonia_runtime.core.validation import refuse_unsupported, validate_states, validate_tensors
 from charonia_runtime.core.versions import select_versions
+from charonia_runtime.engine.execution.batch_strategies import find_strategy
 from charonia_runtime.engine.execution.initial_states import read_initial_states
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.lifecycle.reading import ModelReader
@@ -135,7 +137,9 @@ class _Inspection:
         entry = self._entry
         for version in select_versions(config.version_policy, entry.versions):
             directory = entry.version_directory(version)
-            files = ModelFiles(entry.name, version, entry.directory, directory)
+            files = ModelFiles(
+                entry.name, version, entry.directory, directory, backend_directory=self._backend_directory
+            )
             try:
                 find_backend(config, files, self._backend_directory, self._load_backend)
             except InferenceError as error:
@@ -144,6 +148,10 @@ class _Inspection:
             filename = config.default_model_filename
             if filename and not (directory / filename).exists():
                 yield Fault(entry.name, directory / filename, "default_model_filename", "the model's file is missing")
+            try:
+                find_strategy(config, files)
+            except InferenceError as error:
+                yield self._in_config(error.message, f'parameters["{STRATEGY_PARAMETER}"]')
         try:
             read_initial_states(config, entry.directory)
         except InferenceError as error:

@@ -56,6 +56,11 @@ def test_a_missing_repository():
             "config.pbtxt", "version_policy.specific.versions", "version 3 is specified for model 'simple'",
         ),
         ({"config": "input { name: 'B' dims: 1 }"}, "config.pbtxt", 'input "B"', "must specify 'data_type'"),
+        (
+            {"config": """dynamic_batching {} parameters {
+                key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "none.py" } }"""},
+            "config.pbtxt", 'parameters["TRITON_BATCH_STRATEGY_PATH"]', "Batching library path not found: ",
+        ),
         ({"base": 'backend: "nothing"'}, "config.pbtxt", "backend", "unable to find backend library"),
         (
             {"config": 'runtime: "other.so"'},

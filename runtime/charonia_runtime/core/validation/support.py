@@ -4,8 +4,8 @@ import re
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError, UnsupportedError
+from charonia_runtime.core.strategy import STRATEGY_PARAMETER
 
-_BATCHING_LIBRARY = "TRITON_BATCH_STRATEGY_PATH"
 _LABEL_NAME = re.compile(r"[a-zA-Z0-9_]*", re.ASCII)
 """What may follow the `_` that makes a metric tag a Prometheus label."""
 
@@ -17,10 +17,11 @@ def refuse_unsupported(config: ModelConfig) -> None:
     Settings that only other backends' hardware would use (CUDA graphs, secondary devices, pinned memory) are accepted
     and without effect, as they are in Triton.
     """
-    if _BATCHING_LIBRARY in config.parameters:
+    strategy = config.parameters.get(STRATEGY_PARAMETER, "")
+    if strategy and not strategy.endswith(".py"):
         raise UnsupportedError(
-            f"'parameters[\"{_BATCHING_LIBRARY}\"]' of model '{config.name}' names the library "
-            f"'{config.parameters[_BATCHING_LIBRARY]}': custom batching libraries are not supported"
+            f"'parameters[\"{STRATEGY_PARAMETER}\"]' of model '{config.name}' names the library '{strategy}': shared "
+            "libraries are not supported, name a .py file with a class BatchStrategy"
         )
     if config.platform == "tensorrt_plan":  # other platforms must not have these at all: `validate_tensors`
         _refuse_tensorrt_tensors(config)

@@ -224,7 +224,7 @@ class Model:
 
     def _close_backend(self) -> None:
         try:
-            self._loaded.backend.close()
+            self._loaded.close()
         except Exception:
             logger.exception("model '%s' version %d: closing the backend failed", self.config.name, self.version)
 

@@ -1,6 +1,7 @@
 """The blocking part of loading a model version: make its backend, complete and check its configuration, load."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from charonia_runtime.core.validation import (
     validate_tensors,
 )
 from charonia_runtime.engine.execution.answers import AnswerFinisher, read_labels
+from charonia_runtime.engine.execution.batch_strategies import GuardedStrategy, load_strategy
 from charonia_runtime.engine.execution.initial_states import read_initial_states
 from charonia_runtime.engine.execution.warmup import Warmup, read_warmups
 from charonia_runtime.engine.schedulers.base import Scheduler, make_scheduler
@@ -33,10 +35,17 @@ class LoadedBackend:
     scheduler: Scheduler
     finisher: AnswerFinisher
     warmups: tuple[Warmup, ...]
+    strategy: GuardedStrategy | None = None
 
     def create_instance(self, placement: Placement) -> Instance | LoopInstance:
         """Blocks. Raises InferenceError."""
         return _translated(lambda: self.backend.create_instance(placement))
+
+    def close(self) -> None:
+        """Free what the version holds, once its instances are closed. Blocks. Raises what the backend raises."""
+        if self.strategy is not None:
+            self.strategy.close()
+        self.backend.close()
 
     @property
     def placements(self) -> Sequence[Placement]:
@@ -64,11 +73,16 @@ def _load(backend: Backend, files: ModelFiles, config: ModelConfig, *, auto_comp
     validate_optional_inputs(config, backend.traits)
     config = complete(resolve_instance_groups(config, backend.traits, files.gpus))
     validate_states(config)
-    scheduler = make_scheduler(config, read_initial_states(config, files.directory))
     finisher = AnswerFinisher(config, read_labels(files.directory, config))
     warmups = read_warmups(config, files.directory)
-    backend.load(config)
-    return LoadedBackend(files, backend, config, scheduler, finisher, warmups)
+    strategy = load_strategy(config, files)
+    with ExitStack() as failed:
+        if strategy is not None:
+            failed.callback(strategy.close)
+        scheduler = make_scheduler(config, read_initial_states(config, files.directory), strategy)
+        backend.load(config)
+        failed.pop_all()
+    return LoadedBackend(files, backend, config, scheduler, finisher, warmups, strategy)
 
 
 def _translated(call: Callable[[], Result]) -> Result:

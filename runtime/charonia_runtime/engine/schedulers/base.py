@@ -7,6 +7,7 @@ from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import UnsupportedError
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import Direct, DynamicBatching, Ensemble, SequenceBatching
+from charonia_runtime.core.strategy import BatchStrategy
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.schedulers.direct import DirectScheduler
 from charonia_runtime.engine.schedulers.dynamic import DynamicScheduler
@@ -48,17 +49,20 @@ class Scheduler(Protocol):
     def __len__(self) -> int: ...
 
 
-def make_scheduler(config: ModelConfig, initial_states: Mapping[str, Tensor] | None = None) -> Scheduler:
+def make_scheduler(
+    config: ModelConfig, initial_states: Mapping[str, Tensor] | None = None, strategy: BatchStrategy | None = None
+) -> Scheduler:
     """
     The scheduler that `config` asks for. Raises UnsupportedError, naming the field, for one that there is not.
 
-    `initial_states` are what the states of a new sequence are, by input name.
+    `initial_states` are what the states of a new sequence are, by input name. `strategy` is the model's own word on
+    what a dynamic batcher puts together.
     """
     match config.scheduling:
         case Direct():
             return DirectScheduler()
         case DynamicBatching() as batching:
-            return DynamicScheduler(config, batching)
+            return DynamicScheduler(config, batching, strategy)
         case SequenceBatching() as sequence_batching:
             return SequenceScheduler(config, sequence_batching, initial_states)
         case Ensemble():

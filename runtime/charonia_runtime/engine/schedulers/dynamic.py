@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import DynamicBatching
+from charonia_runtime.core.strategy import BatchStrategy
 from charonia_runtime.engine.schedulers.queue import Rejection, RequestQueue
 
 
@@ -17,11 +18,13 @@ class DynamicScheduler:
     """
 
     __slots__ = (
-        "_delay_ns", "_held_until", "_largest_preferred", "_likeness", "_maximum", "_preferred", "_queue", "collects",
-        "expires",
+        "_delay_ns", "_held_until", "_largest_preferred", "_likeness", "_maximum", "_preferred", "_queue", "_strategy",
+        "collects", "expires",
     )  # fmt: skip
 
-    def __init__(self, config: ModelConfig, batching: DynamicBatching) -> None:
+    def __init__(self, config: ModelConfig, batching: DynamicBatching, strategy: BatchStrategy | None = None) -> None:
+        """`strategy` may end a batch before it is as large as the configuration lets it be."""
+        self._strategy = strategy
         self._maximum = max(1, config.max_batch_size)
         self._preferred = frozenset(batching.preferred_batch_sizes) or frozenset({self._maximum})
         self._largest_preferred = max(self._preferred)
@@ -37,7 +40,13 @@ class DynamicScheduler:
 
     def next_batch(self, now_ns: int, slot: int) -> list[InferenceRequest]:  # noqa: ARG002 - any instance may run it
         self._held_until = None
-        pending, rows, preferred, closed = self._candidates()
+        strategy = self._strategy
+        if strategy is None:
+            pending, rows, preferred, closed = self._candidates()
+        else:
+            strategy.initialize()
+            pending, rows, preferred, closed = self._candidates(strategy)
+            strategy.finalize()
         if not pending:
             return []
         if self._delay_ns:
@@ -67,7 +76,7 @@ class DynamicScheduler:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def _candidates(self) -> tuple[list[InferenceRequest], int, int, bool]:
+    def _candidates(self, strategy: BatchStrategy | None = None) -> tuple[list[InferenceRequest], int, int, bool]:
         """
         The longest prefix of the queue that may run together, and its rows; how many of these requests make the
         largest preferred size (0 for none); whether the batch is closed, because nothing more would fit.
@@ -83,10 +92,15 @@ class DynamicScheduler:
                     return pending, rows, preferred, True
                 if likeness is not None and likeness.of_request(request) != first:
                     return pending, rows, preferred, True
+                if strategy is not None and not strategy.include(request):
+                    return pending, rows, preferred, True
                 if not preferred and self._delay_ns and after > self._largest_preferred:
                     preferred = len(pending)
-            elif likeness is not None:
-                first = likeness.of_request(request)
+            else:
+                if likeness is not None:
+                    first = likeness.of_request(request)
+                if strategy is not None:
+                    strategy.include(request)
             pending.append(request)
             rows = after
             if rows in self._preferred:

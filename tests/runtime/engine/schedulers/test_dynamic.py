@@ -19,9 +19,10 @@ DELAY_US = 500_000
 FIXED = (a_tensor("A"),)
 
 
-def a_scheduler(*, inputs=FIXED, maximum=8, **batching):
+def a_scheduler(*, inputs=FIXED, maximum=8, strategy=None, **batching):
     scheduling = DynamicBatching(**batching)
-    return DynamicScheduler(a_config("m", inputs=inputs, max_batch_size=maximum, scheduling=scheduling), scheduling)
+    config = a_config("m", inputs=inputs, max_batch_size=maximum, scheduling=scheduling)
+    return DynamicScheduler(config, scheduling, strategy)
 
 
 def enqueue(scheduler, *sizes, now=0, **fields):
@@ -171,6 +172,52 @@ def test_shape_tensors_must_be_equal():
     assert scheduler.next_batch(0, 0) == requests[2:]
 
 
+class Volume:
+    """A strategy: no more bytes in a batch than `most`."""
+
+    def __init__(self, most):
+        self.most = most
+        self.volume = None
+        self.batches = 0
+
+    def initialize(self):
+        assert self.volume is None
+        self.volume = 0
+
+    def include(self, request):
+        self.volume += request.inputs["A"].byte_size
+        return self.volume <= self.most
+
+    def finalize(self):
+        self.volume = None
+        self.batches += 1
+
+
+def test_a_strategy_makes_batches_smaller():
+    scheduler = a_scheduler(inputs=(a_tensor("A", DataType.INT32, -1, allow_ragged=True),), strategy=Volume(40))
+    requests = shaped(scheduler, (4,), (6,), (1,), (20,), (1,))
+    batches = [scheduler.next_batch(0, 0) for _ in range(4)]
+    assert batches == [requests[:2], requests[2:3], requests[3:4], requests[4:]]
+
+
+def test_what_a_strategy_ends_waits_no_longer():
+    strategy = Volume(40)
+    scheduler = a_scheduler(strategy=strategy, max_queue_delay_us=DELAY_US)
+    requests = shaped(scheduler, (6,))
+    assert scheduler.next_batch(0, 0) == []
+    requests += shaped(scheduler, (6,))
+    assert scheduler.next_batch(0, 0) == requests[:1]
+    assert scheduler.next_batch(0, 0) == []
+    assert scheduler.next_batch(DELAY_US * 1000, 0) == requests[1:]
+    assert strategy.batches == 4
+
+
+def test_a_strategy_cannot_make_batches_larger():
+    scheduler = a_scheduler(strategy=Volume(1 << 30), maximum=4)
+    shaped(scheduler, *[(1,)] * 5)
+    assert run_all(scheduler) == [[1] * 4, [1]]
+
+
 class Batching(RuleBasedStateMachine):
     """Arrivals, cancellations, time and one instance, in any order."""
 
@@ -182,8 +229,9 @@ class Batching(RuleBasedStateMachine):
         timeout=st.sampled_from([0, 20]),
         action=st.sampled_from(TimeoutAction),
         variable=st.booleans(),
+        strategy=st.sampled_from([None, Volume(1), Volume(24), Volume(1 << 30)]),
     )
-    def start(self, *, maximum, preferred, delay, levels, timeout, action, variable):
+    def start(self, *, maximum, preferred, delay, levels, timeout, action, variable, strategy):
         self.maximum = maximum
         self.now = 0
         self.delay_ns = delay * 1000
@@ -191,6 +239,7 @@ class Batching(RuleBasedStateMachine):
         self.scheduler = a_scheduler(
             inputs=(a_tensor("A", DataType.INT32, -1 if variable else 16),),
             maximum=maximum,
+            strategy=strategy,
             preferred_batch_sizes=tuple(sorted(size for size in preferred if size <= maximum)),
             max_queue_delay_us=delay,
             priority_levels=levels,
@@ -199,6 +248,9 @@ class Batching(RuleBasedStateMachine):
         )
         self.waiting = []
         self.variable = variable
+        self.levels = levels
+        self.delays_late_ones = action is TimeoutAction.DELAY
+        self.most_bytes = strategy.most if strategy else 1 << 30
 
     @rule(size=st.integers(1, 9), priority=st.integers(0, 4), width=st.integers(1, 2), timeout=st.integers(0, 30))
     def arrive(self, size, priority, width, timeout):
@@ -236,6 +288,8 @@ class Batching(RuleBasedStateMachine):
             assert sum(rows(batch)) <= self.maximum
             if self.variable:
                 assert len({request.inputs["A"].shape[1:] for request in batch}) == 1
+            assert len(batch) == 1 or sum(request.inputs["A"].byte_size for request in batch) <= self.most_bytes
+            assert batch == sorted(self.waiting, key=self.turn)[: len(batch)], "the order of the queue was not kept"
             self.leave(batch)
         if not self.delay_ns:
             assert not self.waiting
@@ -245,6 +299,12 @@ class Batching(RuleBasedStateMachine):
             assert self.now < wake <= oldest + self.delay_ns
         else:
             assert self.scheduler.wake_at(idle=True) is None
+
+    def turn(self, request):
+        """Levels ascending, those that are too late last in theirs, first come first served."""
+        level = (request.priority if 1 <= request.priority <= self.levels else 1) if self.levels else 0
+        late = self.delays_late_ones and 0 < request.deadline_ns <= self.now
+        return level, request.deadline_ns if late else 0
 
     def leave(self, requests):
         for request in requests:
