@@ -17,6 +17,9 @@ class KeptTraces:
 
     joins_traces = True
 
+    def context_of(self, trace):
+        return f'{{"trace":{trace.id}}}'
+
     def __init__(self):
         self.traces = []
         self.dropped = []
@@ -57,7 +60,9 @@ class TraceMaker:
         request.arrival_ns, request.queued_ns = 1200, 1250
         for _ in range(steps):
             step = a_request("step")
-            trace.follow_step(step, ensemble=False)
+            step.trace = trace.spawn("step")
+            step.trace.follow(step, ensemble=False)
+            step.arrival_ns, step.queued_ns = 1260, 1270
             run(step)
         run(request, outputs)
         trace.note("HTTP_SEND_START", 1700)

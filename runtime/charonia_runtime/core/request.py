@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.statistics import ExecutionTimes
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
@@ -24,8 +25,10 @@ class RequestedOutput:
     """The classification extension's number of classes; 0 for the tensor itself."""
     shared_memory: SharedMemoryRef | None = None
     """Where the client wants the tensor's bytes instead of in the response."""
-    memory: memoryview | None = None
+    memory: memoryview | DeviceBuffer | None = None
     """The bytes that `shared_memory` names; set by the engine's admission."""
+    on_device: bool = False
+    """Whether the sink takes the tensor from a device's memory where the model leaves it there."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,8 +87,15 @@ class Trace(Protocol):
     def follow(self, request: "InferenceRequest", *, ensemble: bool) -> None:
         """Record what becomes of `request`, which is about to be submitted to its model."""
 
-    def follow_step(self, request: "InferenceRequest", *, ensemble: bool) -> None:
-        """The same of a request that this one, an ensemble's, makes to another model; it gets a trace of its own."""
+    def spawn(self, model: str) -> "Trace":
+        """
+        A trace of its own for a request that this one makes to another model: an ensemble's step, or a model's call.
+
+        It ends with its request. No frontend has anything to tell it.
+        """
+
+    def context(self) -> str | None:
+        """What models pass on to others that record, as JSON: `{"traceparent": …}`; None where nothing is passed on."""
 
     def refused(self) -> None:
         """The request that it was to follow was not accepted: nothing becomes of it."""

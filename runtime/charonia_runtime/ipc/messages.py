@@ -35,7 +35,9 @@ class RequestRecord:
     A request as it crosses the channel.
 
     `flags` are Triton's: 1 starts a sequence, 2 ends one. `rest` is what few requests have: `parameters`,
-    `correlation_id` where it is a string, `trace`, and what calls of other models need.
+    `correlation_id` where it is a string, and what calls of other models need. `trace` is there when the request is
+    recorded: to the child what it passes on, or None; from the child the batch and the index of the request that the
+    call is made for.
     """
 
     id: str = ""

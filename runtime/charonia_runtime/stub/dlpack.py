@@ -1,8 +1,4 @@
-"""
-DLPack capsules without a framework: made over our memory, and read from what others made.
-
-The layout of the structures is version 0 of the standard's C header, which every framework still speaks.
-"""
+"""DLPack capsules without a framework: made over tensors' memory, and read from what others made."""
 
 import ctypes
 from collections.abc import Callable
@@ -12,90 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from charonia_runtime.core import dlpack
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.stub.exceptions import TritonModelException
 
-CPU = 1
-_HOST_DEVICES = {CPU, 3, 11}
+_HOST_DEVICES = {dlpack.CPU, 3, 11}
 """CPU, and host memory pinned for CUDA or ROCm."""
-_NAME = b"dltensor"
 _USED_NAME = b"used_dltensor"
-_FIELDS = {
-    DataType.INT8: (0, 8), DataType.INT16: (0, 16), DataType.INT32: (0, 32), DataType.INT64: (0, 64),
-    DataType.UINT8: (1, 8), DataType.UINT16: (1, 16), DataType.UINT32: (1, 32), DataType.UINT64: (1, 64),
-    DataType.FP16: (2, 16), DataType.FP32: (2, 32), DataType.FP64: (2, 64),
-    DataType.BF16: (4, 16), DataType.BOOL: (6, 8),
-}  # fmt: skip
-"""The standard's type code and width in bits."""
-_DATATYPES = {fields: datatype for datatype, fields in _FIELDS.items()}
+_DATATYPES = {fields: datatype for datatype, fields in dlpack.FIELDS.items()}
 
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("type_code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]  # fmt: skip
-
-
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _ManagedTensor(ctypes.Structure):
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
-
-
-_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _python = ctypes.pythonapi
-_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)(
-    ("PyCapsule_New", _python)
-)
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _python))
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", _python))
-_is_valid_address = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _python))
-_Capsule = type(_new_capsule(1, b"probe", _Destructor()))
-
-_exported: dict[int, tuple[_ManagedTensor, object]] = {}
-"""Address of a structure that is in use elsewhere → the structure and all that it points to."""
-
-
-@_Deleter  # type: ignore[untyped-decorator]  # ctypes says nothing of it
-def _delete(address: int) -> None:
-    _exported.pop(address, None)
-
-
-@_Destructor  # type: ignore[untyped-decorator]  # ctypes says nothing of it
-def _forget_unused(capsule: int) -> None:
-    """A capsule is collected that nobody took the tensor out of: one that was taken has another name."""
-    if _is_valid_address(capsule, _NAME):
-        address = _pointer_of_address(capsule, _NAME)
-        if address is not None:
-            _exported.pop(address, None)
-
-
-_pointer_of_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _python)
-)
 
 
 def export(data: memoryview, datatype: DataType, shape: tuple[int, ...]) -> Any:
     """A capsule over `data`, which stays alive as long as the capsule's consumer wants."""
     array = np.frombuffer(data, np.uint8) if data.nbytes else np.empty(0, np.uint8)
-    sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-    managed = _ManagedTensor()
-    code, bits = _FIELDS[datatype]
-    managed.tensor = _Tensor(
-        data=array.ctypes.data, device_type=CPU, device_id=0, ndim=len(shape), type_code=code, bits=bits, lanes=1,
-        shape=sizes, strides=None, byte_offset=0,
-    )  # fmt: skip
-    managed.deleter = _delete
-    address = ctypes.addressof(managed)
-    _exported[address] = (managed, (array, sizes))
-    return _new_capsule(address, _NAME, _forget_unused)
+    return dlpack.export(array.ctypes.data, datatype, shape, array)
 
 
 @dataclass(slots=True)
@@ -111,7 +42,7 @@ class Imported:
 def read(obj: Any) -> Imported:
     """The tensor in a capsule, or in an object that makes one. Its memory is not copied."""
     foreign = None
-    if isinstance(obj, _Capsule):
+    if isinstance(obj, dlpack.Capsule):
         capsule = obj
     elif hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
         if int(obj.__dlpack_device__()[0]) not in _HOST_DEVICES:
@@ -122,10 +53,10 @@ def read(obj: Any) -> Imported:
             "Provided tensor is not supported. Tensor must be a DLPack capsule         or have `__dlpack__` and "
             "`__dlpack_device__` attributes"
         )
-    if not _is_valid(capsule, _NAME):
+    if not _is_valid(capsule, dlpack.NAME):
         raise TritonModelException("The DLPack capsule is not usable: it was consumed before or is none.")
-    address = _pointer_of(capsule, _NAME)
-    managed = _ManagedTensor.from_address(address)
+    address = _pointer_of(capsule, dlpack.NAME)
+    managed = dlpack.ManagedTensor.from_address(address)
     datatype, shape = _layout(managed.tensor)
     if managed.tensor.device_type not in _HOST_DEVICES:
         return Imported(datatype, shape, None, foreign if foreign is not None else _adopt(capsule))
@@ -161,7 +92,7 @@ class _Taken(np.ndarray[Any, np.dtype[np.uint8]]):
             self.release()
 
 
-def _run_deleter(managed: _ManagedTensor, address: int) -> None:
+def _run_deleter(managed: dlpack.ManagedTensor, address: int) -> None:
     if managed.deleter:
         managed.deleter(address)
 
@@ -176,7 +107,7 @@ def _adopt(capsule: Any) -> Any:
         raise TritonModelException("a DLPack capsule on a device can only be read where torch is installed") from error
 
 
-def _layout(tensor: _Tensor) -> tuple[DataType, tuple[int, ...]]:
+def _layout(tensor: dlpack.DLTensor) -> tuple[DataType, tuple[int, ...]]:
     datatype = _DATATYPES.get((tensor.type_code, tensor.bits))
     if datatype is None or tensor.lanes != 1:
         raise TritonModelException("DLPack data type is not supported.")

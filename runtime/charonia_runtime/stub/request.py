@@ -32,12 +32,26 @@ _SIGNATURE = (
 
 
 class InferenceTrace:
-    """Where a request belongs in a distributed trace."""
+    """The record of a request, where there is one; a call that is made with it is recorded below it."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "_request")
 
-    def __init__(self, context: str | None = None) -> None:
-        self._context = context
+    def __init__(self) -> None:
+        self._context: str | None = None
+        self._request: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, batch: int, index: int, context: str | None) -> "InferenceTrace":
+        """Not for models: that of a received request, which is recorded."""
+        trace = cls()
+        trace._request = (batch, index)
+        trace._context = context
+        return trace
+
+    @property
+    def request(self) -> tuple[int, int] | None:
+        """Not for models: batch and index of the request that is recorded."""
+        return self._request
 
     def get_context(self) -> str | None:
         return self._context
@@ -86,6 +100,8 @@ class InferenceRequest:
             raise refuse(_SIGNATURE, **{name: value for name, value in given.items() if value is not None})
         if not all(isinstance(number, int) for number in (model_version, flags, timeout)):
             raise refuse(_SIGNATURE, model_name=model_name, model_version=model_version, flags=flags, timeout=timeout)
+        if trace is not None and not isinstance(trace, InferenceTrace):
+            raise refuse(_SIGNATURE, model_name=model_name, trace=trace)
         if preferred_memory is not None and not isinstance(preferred_memory, PreferredMemory):
             raise refuse(_SIGNATURE, model_name=model_name, preferred_memory=preferred_memory)
         if not isinstance(correlation_id, int | str):
@@ -198,7 +214,9 @@ class InferenceRequest:
 
     def trace(self) -> InferenceTrace:
         if self._trace is None:
-            self._trace = InferenceTrace(self._record.rest.get("trace"))
+            rest = self._record.rest
+            traced = "trace" in rest
+            self._trace = InferenceTrace.of(self._batch, self._index, rest["trace"]) if traced else InferenceTrace()
         return self._trace
 
     def is_cancelled(self) -> bool:
@@ -227,10 +245,12 @@ class InferenceRequest:
         return [tensor.to_wire() for tensor in self._inputs]
 
     def _call(self) -> RequestRecord:
-        rest = {**self._record.rest, "model_name": self._model_name, "model_version": self._model_version}
-        if self.trace().get_context() is not None:
-            rest["trace"] = self.trace().get_context()
         record = self._record
+        rest = {**record.rest, "model_name": self._model_name, "model_version": self._model_version}
+        if self._trace is not None and self._trace.request is not None:
+            rest["trace"] = self._trace.request
+        else:
+            rest.pop("trace", None)
         return RequestRecord(
             record.id, [], record.output_names, record.flags, record.timeout_us, record.correlation_id, rest
         )

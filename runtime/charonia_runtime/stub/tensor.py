@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.dlpack import CPU
 from charonia_runtime.core.tensor import Tensor as WireTensor
 from charonia_runtime.core.tensor import pack_bytes
 from charonia_runtime.ipc.packing import Packer, TensorPlace, View
@@ -139,7 +140,7 @@ class Tensor:
         if self._foreign is not None:
             kind, number = self._foreign.__dlpack_device__()
             return int(kind), int(number)
-        return dlpack.CPU, 0
+        return CPU, 0
 
     @staticmethod
     def from_dlpack(name: str, obj: Any) -> "Tensor":

@@ -1,10 +1,12 @@
 """Requests that a model makes of other models, run through the server like any client's."""
 
+from typing import Protocol
+
 from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import ErrorCode, InferenceError, InternalError
 from charonia_runtime.core.instances import placements
-from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput, SequenceId
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput, SequenceId, Trace
 from charonia_runtime.core.server import InferenceServer, ServedModel
 from charonia_runtime.ipc.frames import Frame, FrameKind
 from charonia_runtime.ipc.messages import RequestRecord, ResponseRecord, Status, pack_response
@@ -15,6 +17,17 @@ DECOUPLED_FLAG = 1
 _START, _END = 1, 2
 
 
+class Caller(Protocol):
+    """What runs in a child, as far as its calls need to know."""
+
+    @property
+    def callers(self) -> tuple[str, ...]:
+        """The models that wait for what runs now, outermost first; empty when nobody does."""
+
+    def trace(self, batch: int, index: int) -> Trace | None:
+        """The trace of a request that runs; None when it is not recorded, or not there any more."""
+
+
 class CalledModels:
     """The calls of one child that are not answered yet. Used on the event loop."""
 
@@ -23,7 +36,12 @@ class CalledModels:
         self._server = server
         self._calls: dict[int, InferenceRequest] = {}
 
-    def submit(self, frame: Frame, callers: tuple[str, ...]) -> None:
+    @property
+    def waiting(self) -> bool:
+        """Whether the child waits for other models."""
+        return bool(self._calls)
+
+    def submit(self, frame: Frame, caller: Caller) -> None:
         """Run the request in the frame; the child gets the responses, or the error, under the frame's number."""
         record = self._stub.messages.request(frame, self._stub.segments.borrow)
         name = str(record.rest["model_name"])
@@ -34,8 +52,12 @@ class CalledModels:
             if self._server is None:
                 raise InternalError("the server cannot be reached from this model")
             served = self._find(self._server, name, version)
+            callers = caller.callers
             _check(served.config, callers, decoupled=decoupled)
             request = _request(record, name, version, _Sink(self, frame.number, decoupled=decoupled), callers)
+            if "trace" in record.rest:
+                traced = caller.trace(*record.rest["trace"])
+                request.trace = None if traced is None else traced.spawn(name)
             self._calls[frame.number] = request
             self._server.submit(request)
         except InferenceError as error:

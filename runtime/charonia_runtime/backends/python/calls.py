@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from charonia_runtime.backends.python.called_models import CalledModels
+from charonia_runtime.backends.python.called_models import CalledModels, Caller
 from charonia_runtime.backends.python.model_metrics import ModelMetrics
 from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.backend import ModelFiles
@@ -22,12 +22,17 @@ logger = logging.getLogger(__name__)
 _LEVELS = {"INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR, "VERBOSE": logging.DEBUG}
 
 
-class StubCalls:
-    """
-    Serves the calls of one child. `serve` may be called in the loader thread; the work is done on the event loop.
+class _Nothing:
+    """Implements `called_models.Caller` for a child that runs no batch."""
 
-    `callers` are the models that wait while the child runs, for the guard against loops.
-    """
+    callers: tuple[str, ...] = ()
+
+    def trace(self, batch: int, index: int) -> None:
+        """See `called_models.Caller`."""
+
+
+class StubCalls:
+    """Serves the calls of one child. `serve` may be called in the loader thread; the work is done on the event loop."""
 
     def __init__(self, stub: StubProcess, files: ModelFiles, model_name: str) -> None:
         self._stub = stub
@@ -37,7 +42,13 @@ class StubCalls:
         self._models = CalledModels(stub, files.server)
         self._tasks: set[asyncio.Task[None]] = set()
         self._name = model_name
-        self.callers: tuple[str, ...] = ()
+        self.caller: Caller = _Nothing()
+        """What runs in the child; until an instance says so, nothing."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the child waits for the server: for other models, or for one to be loaded."""
+        return self._models.waiting or bool(self._tasks)
 
     def serve(self, frame: Frame) -> None:
         """Take a frame that is no answer."""
@@ -66,7 +77,7 @@ class StubCalls:
         if frame.kind == FrameKind.NOTICE:
             self._note(json.loads(bytes(frame.body)))
         elif frame.kind == FrameKind.SUBMIT:
-            self._models.submit(frame, self.callers)
+            self._models.submit(frame, self.caller)
         elif frame.kind == FrameKind.CANCEL:
             self._models.cancel(frame.number)
         elif frame.kind == FrameKind.CALL:

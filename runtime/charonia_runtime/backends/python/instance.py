@@ -49,7 +49,7 @@ class PythonInstance:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._notice: int | None = None
         self._stub, self._calls = start()
-        self._running = RunningBatches(name, config, self._stub)
+        self._running = self._calls.caller = RunningBatches(name, config, self._stub)
         self._alive = True
         if call_soon is not None:
             call_soon(self._attach)
@@ -167,7 +167,7 @@ class PythonInstance:
                 self._backoff.failed()
                 self._release_waiting()
                 continue
-            self._running = RunningBatches(self._name, self._config, self._stub)
+            self._running = self._calls.caller = RunningBatches(self._name, self._config, self._stub)
             self._alive = True
             self._loop = None
             self._attach()
@@ -224,7 +224,6 @@ class PythonInstance:
                     self._finalized.set()
             case _:
                 if not self._stub.accept_segment(frame):
-                    self._calls.callers = self._running.callers
                     self._calls.serve(frame)
 
 

@@ -10,7 +10,7 @@ from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.batch import Batch
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InferenceError, InternalError
-from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.request import InferenceRequest, Trace
 from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Block
@@ -67,12 +67,17 @@ class RunningBatches:
 
     @property
     def callers(self) -> tuple[str, ...]:
-        """The models that wait for what runs now, outermost first; empty when nobody does."""
+        """See `called_models.Caller`."""
         for running in self._batches.values():
             if not running.executed:
                 longest: tuple[str, ...] = max((request.callers for request in running.batch.requests), key=len)
                 return (*longest, self._config.name)
         return ()
+
+    def trace(self, batch: int, index: int) -> Trace | None:
+        """See `called_models.Caller`."""
+        request = self._find_request(batch, index)
+        return None if request is None else request.trace
 
     def add(self, batch: Batch, done: Callable[[], None]) -> RunningBatch:
         """Pack a batch. A request that there is no memory for is answered with the error."""
@@ -200,7 +205,9 @@ class RunningBatches:
         self._stub.send(encode_frame(FrameKind.REPLY, flags=int(cancelled), number=number))
 
     def _request(self, frame: Frame) -> InferenceRequest | None:
-        number, entry = _TARGET.unpack_from(frame.body)
+        return self._find_request(*_TARGET.unpack_from(frame.body))
+
+    def _find_request(self, number: int, entry: int) -> InferenceRequest | None:
         running = self._batches.get(number)
         return None if running is None else running.batch.requests[running.indexes[entry]]
 
@@ -290,6 +297,8 @@ def _record(request: InferenceRequest) -> RequestRecord:
         record.flags |= HELD_BACK
     if request.parameters:
         record.rest = {"parameters": request.parameters}
+    if request.trace is not None:
+        record.rest = {**record.rest, "trace": request.trace.context()}
     return record
 
 

@@ -129,7 +129,8 @@ class Flight:
         request = self._step_request(run, member)
         self._running[run] = request
         if self.request.trace is not None:
-            self.request.trace.follow_step(request, ensemble=bool(member.copy.composing))
+            request.trace = self.request.trace.spawn(request.model_name)
+            request.trace.follow(request, ensemble=bool(member.copy.composing))
         try:
             member.copy.submit(request)
         except InferenceError as error:

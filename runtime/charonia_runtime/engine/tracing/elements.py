@@ -75,7 +75,7 @@ def _data_text(tensor: Tensor) -> str:
     if isinstance(tensor.data, SharedMemoryRef):
         return ""
     if tensor.datatype is DataType.BYTES:
-        return ",".join(f'"{element.decode(errors="replace")}"' for element in unpack_bytes(tensor.data, tensor.name))
+        return ",".join(f'"{element.decode(errors="replace")}"' for element in unpack_bytes(tensor.buffer, tensor.name))
     array = tensor.as_numpy().reshape(-1)
     if array.dtype.kind == "f":
         return ",".join(f"{value:g}" for value in array.tolist())

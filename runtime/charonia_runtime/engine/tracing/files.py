@@ -41,8 +41,8 @@ class FileTraces:
         sampler = trace.sampler
         collection = self._collections.setdefault(sampler, [])
         collection.append(trace)
-        if trace.parent_id:
-            return  # written together with the ensemble's own
+        if trace.parent is not None:
+            return  # written together with that of the request that made it
         finished = self._ended[sampler] = self._ended.get(sampler, 0) + 1
         frequency = sampler.values.log_frequency
         used_up = sampler.left == 0 and sampler.values.rate == 1 and finished == sampler.sampled
@@ -52,6 +52,9 @@ class FileTraces:
             most = _MOST_KEPT_WITH_TENSORS if trace.wants_tensors else _MOST_KEPT
             if len(collection) >= most:
                 self._to_array(sampler)
+
+    def context_of(self, trace: RequestTrace) -> str | None:  # noqa: ARG002 - files name their traces by numbers
+        return None
 
     def drop(self, sampler: Sampler) -> None:
         if sampler.values.log_frequency:

@@ -16,7 +16,10 @@ class Destination(Protocol):
     """Where finished traces go. Used on the event loop's thread."""
 
     def write(self, trace: "RequestTrace") -> None:
-        """Keep a trace that nothing happens to any more; those of an ensemble's steps come before its own."""
+        """Keep a trace that nothing happens to any more; those that a request spawned come before its own."""
+
+    def context_of(self, trace: "RequestTrace") -> str | None:
+        """See `core.request.Trace.context`. The request of the trace has been submitted."""
 
     def drop(self, sampler: Sampler) -> None:
         """These settings hold no more: what was collected under them may be written."""
@@ -36,9 +39,9 @@ class RequestTrace:
     """
 
     __slots__ = (
-        "_destination", "_is_new", "_new_id", "_open", "_request", "children", "end_ns", "id", "inputs", "model_name",
-        "model_version", "outputs", "parent_id", "queue_ns", "received", "request_id", "response_ns", "sampler", "sent",
-        "start_ns", "times", "traceparent",
+        "_destination", "_is_new", "_new_id", "_open", "_request", "end_ns", "id", "inputs", "model_name",
+        "model_version", "outputs", "parent", "queue_ns", "received", "request_id", "response_ns", "sampler", "sent",
+        "spans", "start_ns", "times", "traceparent",
     )  # fmt: skip
 
     def __init__(
@@ -48,7 +51,7 @@ class RequestTrace:
         destination: Destination,
         new_id: Callable[[], int],
         *,
-        parent_id: int = 0,
+        parent: "RequestTrace | None" = None,
         traceparent: str | None = None,
     ) -> None:
         self.id = new_id()
@@ -56,12 +59,10 @@ class RequestTrace:
         self.model_version = 0
         self.request_id = ""
         self.sampler = sampler
-        self.parent_id = parent_id
-        """The trace of the ensemble's request that this is a step of; 0 for none."""
+        self.parent = parent
+        """The trace of the request that made this one: an ensemble's, or that of a model that calls another."""
         self.traceparent = traceparent
         """What the client calls its own trace, W3C."""
-        self.children: list[RequestTrace] = []
-        """Those of an ensemble's steps."""
         self.received: list[tuple[str, int]] = []
         self.sent: list[tuple[str, int]] = []
         """What the frontend told before and after the request was submitted: names and times."""
@@ -78,8 +79,15 @@ class RequestTrace:
         self._request: InferenceRequest | None = None
         self._destination = destination
         self._new_id = new_id
-        self._open = 1
-        """What has to end before it is finished: the frontend, or the request of a step, and the request itself."""
+        self._open = 1 if parent is None else 0
+        """What has to end before it is finished: the frontend, where it has one, and the request itself."""
+        self.spans: object = None
+        """The destination's own."""
+
+    @property
+    def parent_id(self) -> int:
+        """Of the trace of the request that made this one; 0 for none."""
+        return 0 if self.parent is None else self.parent.id
 
     @property
     def wants_tensors(self) -> bool:
@@ -104,12 +112,17 @@ class RequestTrace:
         if not ensemble:
             request.executed = _Listener(self, request.executed)
 
-    def follow_step(self, request: InferenceRequest, *, ensemble: bool) -> None:
-        step = RequestTrace(request.model_name, self.sampler, self._destination, self._new_id, parent_id=self.id)
-        self.children.append(step)
-        request.trace = step
-        step.follow(request, ensemble=ensemble)
-        step.end()
+    def spawn(self, model: str) -> "RequestTrace":
+        return RequestTrace(model, self.sampler, self._destination, self._new_id, parent=self)
+
+    def context(self) -> str | None:
+        return self._destination.context_of(self)
+
+    def begin(self) -> None:
+        """Note when the request began; for destinations that ask before it has its answer."""
+        request = self._request
+        if request is not None:
+            self.start_ns, self.queue_ns = request.arrival_ns, request.queued_ns
 
     def refused(self) -> None:
         request, self._request = self._request, None
@@ -129,16 +142,15 @@ class RequestTrace:
     def responded(self, response: InferenceResponse) -> None:
         """The request is answered, perhaps not for the last time."""
         self.model_version = response.model_version
-        if not response.flag_only and not self.parent_id:
+        if not response.flag_only and self.parent is None:
             self.response_ns.append(time.monotonic_ns())
         if self.wants_tensors:
             self.outputs += response.outputs
 
     def answered(self) -> None:
         """The last response is delivered."""
-        request, self._request = self._request, None
-        if request is not None:
-            self.start_ns, self.queue_ns = request.arrival_ns, request.queued_ns
+        self.begin()
+        self._request = None
         self.end_ns = time.monotonic_ns()
         self.end()
 
@@ -155,8 +167,8 @@ class _TracedSink:
     def send(self, response: InferenceResponse) -> None:
         trace = self._trace
         trace.responded(response)
-        if trace.parent_id and response.final:
-            trace.answered()  # before the ensemble's own trace, which may be finished by this answer
+        if trace.parent is not None and response.final:
+            trace.answered()  # before the trace of whoever made the request, which may be finished by this answer
             self.sink.send(response)
             return
         try:

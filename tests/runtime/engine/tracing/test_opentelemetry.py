@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra opentelemetry")
@@ -5,7 +7,8 @@ pytest.importorskip("opentelemetry.sdk", reason="needs the extra opentelemetry")
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from charonia_runtime.engine.tracing.opentelemetry import OpenTelemetryTraces
-from tests.support.traces import TraceMaker, a_sampler
+from tests.support.requests import a_request
+from tests.support.traces import TraceMaker, a_sampler, run
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -60,6 +63,67 @@ def test_steps_are_spans_under_their_ensemble():
     assert made["step"].parent.span_id == made["simple"].context.span_id
     assert made["compute"].parent.span_id == made["step"].context.span_id
     assert made["step"].attributes["triton.trace_parent_id"] == 1
+
+
+def test_a_models_context_is_its_span_which_is_begun_for_it():
+    exporter = InMemorySpanExporter()
+    traces = OpenTelemetryTraces({}, exporter)
+    trace = TraceMaker(traces).trace(traceparent=PARENT)
+    request = a_request()
+    trace.note("HTTP_RECV_START", 1000)
+    trace.follow(request, ensemble=False)
+    request.arrival_ns, request.queued_ns = 1200, 1250
+
+    context = json.loads(trace.context())
+    assert trace.context() == json.dumps(context, separators=(",", ":"))  # asked twice, begun once
+    run(request)
+    trace.end()
+    traces._provider.force_flush()
+    made = {span.name: span for span in exporter.get_finished_spans()}
+
+    version, trace_id, span_id, flags = context["traceparent"].split("-")
+    assert (version, trace_id, flags) == ("00", "0af7651916cd43dd8448eb211c80319c", "01")
+    assert span_id == f"{made['simple'].context.span_id:016x}"
+    assert sorted(made) == ["InferRequest", "compute", "simple"]
+    assert made["simple"].start_time - made["InferRequest"].start_time == 200
+    assert f"{made['InferRequest'].parent.span_id:x}" == "b7ad6b7169203331"
+
+
+def test_without_times_there_is_no_context():
+    traces = OpenTelemetryTraces({}, InMemorySpanExporter())
+    assert TraceMaker(traces, a_sampler(levels=("TENSORS",))).trace().context() is None
+
+
+def test_a_call_that_ends_after_its_caller_is_below_it():
+    exporter = InMemorySpanExporter()
+    traces = OpenTelemetryTraces({}, exporter)
+    trace = TraceMaker(traces).trace()
+    request, call = a_request(), a_request("other")
+    trace.follow(request, ensemble=False)
+    call.trace = trace.spawn("other")
+    call.trace.follow(call, ensemble=False)
+
+    run(request)
+    trace.end()
+    run(call)
+    traces._provider.force_flush()
+
+    made = {span.name: span for span in exporter.get_finished_spans() if span.name != "compute"}
+    assert made["other"].parent.span_id == made["simple"].context.span_id
+
+
+def test_a_request_that_is_refused_is_only_what_the_frontend_saw():
+    exporter = InMemorySpanExporter()
+    traces = OpenTelemetryTraces({}, exporter)
+    trace = TraceMaker(traces).trace()
+    trace.note("HTTP_RECV_START", 1000)
+    trace.follow(a_request(), ensemble=False)
+    trace.refused()
+    trace.end()
+    traces._provider.force_flush()
+
+    (outer,) = exporter.get_finished_spans()
+    assert (outer.name, [event.name for event in outer.events]) == ("InferRequest", ["HTTP_RECV_START"])
 
 
 def test_resources():

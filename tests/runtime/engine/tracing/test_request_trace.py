@@ -60,11 +60,37 @@ def test_whoever_wanted_to_hear_of_the_execution_still_does():
 def test_steps_are_finished_before_their_ensemble():
     kept = KeptTraces()
     whole = TraceMaker(kept).finished(steps=2)
+    *steps, last = kept.traces
 
     assert [(trace.id, trace.parent_id) for trace in kept.traces] == [(2, 1), (3, 1), (1, 0)]
-    assert [step.id for step in whole.children] == [2, 3]
+    assert last is whole
     assert whole.times is None
-    assert all(step.times is TIMES and step.end_ns for step in whole.children)
+    assert all(step.times is TIMES and step.end_ns and not step.response_ns for step in steps)
+
+
+def test_what_is_spawned_ends_with_its_request():
+    kept = KeptTraces()
+    trace = TraceMaker(kept).trace()
+    request = a_request("other")
+
+    spawned = trace.spawn("other")
+    spawned.follow(request, ensemble=False)
+    assert spawned.context() == '{"trace":2}'
+    run(request)
+
+    assert (kept.traces, spawned.parent_id, spawned.traceparent) == ([spawned], 1, None)
+
+
+def test_what_is_spawned_and_refused_is_finished_too():
+    kept = KeptTraces()
+    trace = TraceMaker(kept).trace()
+    request = a_request("other")
+
+    spawned = trace.spawn("other")
+    spawned.follow(request, ensemble=False)
+    spawned.refused()
+
+    assert (kept.traces, spawned.end_ns) == ([spawned], 0)
 
 
 def test_responses_of_decoupled_models_are_recorded_one_by_one():
