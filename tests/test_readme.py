@@ -53,9 +53,9 @@ def test_the_command_for_gateways_is_one():
     options = parse_serve(code.split()[2:], {})
 
     assert options.frontends["v2_http"].path_prefix == ("/api/predict/digits",)
-    assert options.frontends["v2_http"].access_tokens is options.frontends["v2_grpcio"].access_tokens is not None
+    assert options.frontends["v2_http"].access_tokens is options.frontends["v2_grpc"].access_tokens is not None
     assert options.engine.drain_secs == 20
-    assert options.frontends["v2_grpcio"].grpc_max_connection_age == 10_000
+    assert options.frontends["v2_grpc"].grpc_max_connection_age == 10_000
 
 
 def test_ci_runs_the_test_command():

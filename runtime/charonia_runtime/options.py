@@ -109,11 +109,11 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
         metrics_address=frontends["metrics"].metrics_address or frontends["v2_http"].http_address,
         pinned_memory_pool_bytes=parsed.get(CompatibilityOptions).pinned_memory_pool_byte_size,
     )
-    grpc = frontends["v2_grpcio"]
+    grpc = frontends["v2_grpc"]
     grpc = replace(
         grpc,
         response_delay_seconds=environment.grpc_delay_seconds,
         access_tokens=tokens,
         grpc_max_connection_age=grpc.grpc_max_connection_age or int(parsed.get(EngineOptions).drain_secs * _AGE_MS),
     )
-    return {**frontends, "v2_http": http, "metrics": metrics, "v2_grpcio": grpc}
+    return {**frontends, "v2_http": http, "metrics": metrics, "v2_grpc": grpc}

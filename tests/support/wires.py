@@ -8,6 +8,7 @@ client calls an error (`status`). To add one: a function that starts it, and its
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,8 @@ import tritonclient.http.aio
 from charonia_runtime.core.access import AccessTokens
 from charonia_runtime.core.errors import ErrorCode
 from charonia_runtime.core.server import InferenceServer
-from charonia_runtime.frontends import v2_grpcio, v2_http
+from charonia_runtime.frontends import v2_grpc, v2_http
+from charonia_runtime.frontends.v2_grpc.transports import transport_names
 
 
 @dataclass
@@ -58,9 +60,13 @@ async def http(server: InferenceServer, access_tokens: AccessTokens | None = Non
 
 
 @asynccontextmanager
-async def grpcio(server: InferenceServer, access_tokens: AccessTokens | None = None) -> AsyncIterator[Wire]:
-    options = v2_grpcio.Options(grpc_address="127.0.0.1", grpc_port=0, access_tokens=access_tokens)
-    frontend = v2_grpcio.Frontend(options, server)
+async def grpc_over(
+    transport: str, server: InferenceServer, access_tokens: AccessTokens | None = None
+) -> AsyncIterator[Wire]:
+    options = v2_grpc.Options(
+        grpc_address="127.0.0.1", grpc_port=0, grpc_transport=transport, access_tokens=access_tokens
+    )
+    frontend = v2_grpc.Frontend(options, server)
     await frontend.start()
     try:
         async with tritonclient.grpc.aio.InferenceServerClient(frontend.address) as client:
@@ -74,4 +80,7 @@ async def grpcio(server: InferenceServer, access_tokens: AccessTokens | None = N
         await frontend.stop(1)
 
 
-WIRES: dict[str, Callable[..., AbstractAsyncContextManager[Wire]]] = {"http": http, "grpc": grpcio}
+WIRES: dict[str, Callable[..., AbstractAsyncContextManager[Wire]]] = {
+    "http": http,
+    **{f"grpc-{transport}": partial(grpc_over, transport) for transport in transport_names()},
+}

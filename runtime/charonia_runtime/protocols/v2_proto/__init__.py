@@ -16,7 +16,7 @@ MAX_MESSAGE_BYTES = 2**31 - 1
 """The largest message that protobuf allows, and Triton's limit both ways."""
 
 
-def parse(message_class: Any, data: bytes) -> Any:
+def parse(message_class: Any, data: bytes | memoryview) -> Any:
     """A message out of its bytes. Raises InternalError with Triton's text when they are no such message."""
     try:
         return message_class.FromString(data)

@@ -1,8 +1,8 @@
 """
-`InferenceResponse` → bytes of `ModelInferResponse` and `ModelStreamInferResponse` (sections 5.3 and 6).
+`InferenceResponse` → `ModelInferResponse` and `ModelStreamInferResponse`.
 
-A message is put together from serialised pieces, the tensors last, and joined once: they are copied a single time.
-Pieces that hardly change from one answer to the next are kept.
+A message is a list of serialised pieces, the tensors last: nothing is copied. Pieces that hardly change from one answer
+to the next are kept.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,13 @@ _INFER_RESPONSE: Final = 0x12
 _MARGIN_BYTES: Final = 1 << 20
 """Room for everything in a message that is no tensor."""
 _FINAL: Final = "triton_final_response"
-_Piece = bytes | memoryview
+Piece = bytes | memoryview
+"""Bytes of a message; memoryviews are of bytes, so that their length is their size."""
 
 
-def encode_response(response: InferenceResponse) -> bytes:
+def encode_response(response: InferenceResponse) -> list[Piece]:
     """
-    A `ModelInferResponse`. Tensors in shared memory leave an empty entry among the raw contents.
+    The pieces of a `ModelInferResponse`. Tensors in shared memory leave an empty entry among the raw contents.
 
     Raises InternalError when the tensors exceed what a message can hold.
     """
@@ -38,19 +39,23 @@ def encode_response(response: InferenceResponse) -> bytes:
     if response.parameters:
         pieces.append(_parameters(response.parameters))
     _check_size(response)
-    return b"".join(pieces)
+    return pieces
 
 
-def encode_stream_response(response: InferenceResponse) -> bytes:
-    """A `ModelStreamInferResponse` with a successful answer, which says whether it is the last one. Raises as above."""
+def encode_stream_response(response: InferenceResponse) -> list[Piece]:
+    """
+    The pieces of a `ModelStreamInferResponse` with a successful answer, which says whether it is the last one.
+
+    Raises as above.
+    """
     pieces = _pieces(response)
     if response.parameters:
         pieces.append(_parameters({**response.parameters, _FINAL: response.final}))
     else:
         pieces.append(_final_flag(final=response.final))
     _check_size(response)
-    size = sum(piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces)
-    return b"".join((prefix(_INFER_RESPONSE, size), *pieces))
+    pieces.insert(0, prefix(_INFER_RESPONSE, sum(map(len, pieces))))
+    return pieces
 
 
 def encode_stream_error(text: str, identifier: str, model_name: str, version_text: str, *, final: bool) -> bytes:
@@ -75,8 +80,8 @@ def encode_stream_rejection(text: str, identifier: str) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def _pieces(response: InferenceResponse) -> list[_Piece]:
-    pieces: list[_Piece] = [_model(response.model_name, response.model_version)]
+def _pieces(response: InferenceResponse) -> list[Piece]:
+    pieces: list[Piece] = [_model(response.model_name, response.model_version)]
     if response.id:
         raw_id = response.id.encode()
         pieces += (prefix(_ID, len(raw_id)), raw_id)
@@ -84,11 +89,11 @@ def _pieces(response: InferenceResponse) -> list[_Piece]:
     for tensor in outputs:
         pieces.append(_output(tensor.name, tensor.datatype.wire_name, tensor.shape))
     for tensor in outputs:
-        data = tensor.data
-        if isinstance(data, SharedMemoryRef):
+        if isinstance(tensor.data, SharedMemoryRef):
             pieces.append(prefix(_RAW_CONTENTS, 0))
         else:
-            pieces += (prefix(_RAW_CONTENTS, data.nbytes), data)
+            data = tensor.buffer
+            pieces += (prefix(_RAW_CONTENTS, data.nbytes), data if data.itemsize == 1 else data.cast("B"))
     return pieces
 
 

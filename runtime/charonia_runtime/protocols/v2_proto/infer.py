@@ -32,7 +32,7 @@ class InferMessage:
 
     __slots__ = ("_message", "_raw", "id", "is_slow", "model_name", "version_text", "wants_empty_final")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         pieces = cut(data, _RAW_CONTENTS_KEY) if len(data) >= _CUT_FROM_BYTES else None
         rest, contents = pieces if pieces is not None and pieces[1] else (data, ())
         message = self._message = parse(ModelInferRequest, rest)

@@ -31,7 +31,7 @@ def prefix(key: int, length: int) -> bytes:
     return bytes((key,)) + varint(length)
 
 
-def cut(data: bytes, key: int) -> tuple[bytes, list[memoryview]] | None:
+def cut(data: bytes | memoryview, key: int) -> tuple[bytes, list[memoryview]] | None:
     """
     Take the length-delimited fields with key byte `key` out of a message: the rest of its bytes, and their contents.
 
@@ -57,7 +57,7 @@ def cut(data: bytes, key: int) -> tuple[bytes, list[memoryview]] | None:
     return None
 
 
-def _skip(data: bytes, at: int, end: int) -> tuple[int, int] | None:
+def _skip(data: bytes | memoryview, at: int, end: int) -> tuple[int, int] | None:
     """Where the content of the field at `at` starts and where it ends; None where that cannot be told."""
     key = data[at]
     if key >= 0x80:

@@ -61,7 +61,7 @@ def check(message: ModelInferResponse, response: InferenceResponse) -> None:
 
 @given(RESPONSES)
 def test_a_response_is_read_back(response: InferenceResponse) -> None:
-    message = ModelInferResponse.FromString(encode_response(response))
+    message = ModelInferResponse.FromString(b"".join(encode_response(response)))
     check(message, response)
     found = {name: value_of(parameter) for name, parameter in message.parameters.items()}
     assert found == response.parameters
@@ -72,7 +72,7 @@ def test_a_response_is_read_back(response: InferenceResponse) -> None:
 
 @given(RESPONSES)
 def test_a_stream_response_says_whether_it_is_the_last(response: InferenceResponse) -> None:
-    message = ModelStreamInferResponse.FromString(encode_stream_response(response))
+    message = ModelStreamInferResponse.FromString(b"".join(encode_stream_response(response)))
     assert not message.error_message
     check(message.infer_response, response)
     assert message.infer_response.parameters["triton_final_response"].bool_param is response.final
@@ -82,9 +82,9 @@ def test_a_stream_response_says_whether_it_is_the_last(response: InferenceRespon
 def test_large_tensors_and_other_item_sizes() -> None:
     array = np.arange(200_000, dtype=np.float64)
     response = InferenceResponse("m", 1, outputs=[Tensor("OUT", DataType.FP64, array.shape, array.data)])
-    message = ModelInferResponse.FromString(encode_response(response))
+    message = ModelInferResponse.FromString(b"".join(encode_response(response)))
     assert np.array_equal(np.frombuffer(message.raw_output_contents[0]), array)
-    streamed = ModelStreamInferResponse.FromString(encode_stream_response(response))
+    streamed = ModelStreamInferResponse.FromString(b"".join(encode_stream_response(response)))
     assert streamed.infer_response.raw_output_contents[0] == array.tobytes()
 
 

@@ -1,12 +1,17 @@
 """Every call that is no inference: decode, ask the server, encode."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from charonia_runtime.core.server import InferenceServer
+from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Listener
+from charonia_runtime.frontends.v2_grpc.status import status_of
 from charonia_runtime.protocols import health_proto
 from charonia_runtime.protocols.v2_proto import documents, memory, repository, settings
 
-Call = Callable[[bytes], Awaitable[bytes]]
+ControlCall = Callable[[bytes], Coroutine[Any, Any, bytes]]
+"""The request's bytes → the response's."""
 _EMPTY = b""
 """The bytes of a message without fields."""
 
@@ -17,9 +22,9 @@ class ControlCalls:
     def __init__(self, server: InferenceServer) -> None:
         self._server = server
 
-    def table(self) -> dict[str, tuple[str, Call]]:
+    def table(self) -> dict[str, tuple[str, ControlCall]]:
         """Full method name → category, call."""
-        calls: dict[str, tuple[str, Call]] = {
+        calls: dict[str, tuple[str, ControlCall]] = {
             "ServerLive": ("health", self.server_live),
             "ServerReady": ("health", self.server_ready),
             "ModelReady": ("health", self.model_ready),
@@ -134,3 +139,46 @@ class ControlCalls:
         changes = settings.decode_log(data)
         current = self._server.settings
         return settings.encode_log(current.update_log(changes) if changes else current.log())
+
+
+def control_method(answer: ControlCall, delay_seconds: float) -> Callable[[Call], Listener]:
+    """Opens calls that `answer` answers, that long later."""
+
+    def open_call(call: Call) -> Listener:
+        return _ControlExchange(call, answer, delay_seconds)
+
+    return open_call
+
+
+class _ControlExchange:
+    """One call: a task that asks the server."""
+
+    __slots__ = ("_answer", "_call", "_delay_seconds", "_task")
+
+    def __init__(self, call: Call, answer: ControlCall, delay_seconds: float) -> None:
+        self._call = call
+        self._answer = answer
+        self._delay_seconds = delay_seconds
+        self._task: asyncio.Task[None] | None = None
+
+    def message(self, data: Buffer) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(bytes(data)))
+
+    def half_closed(self) -> None:
+        """Nothing: a unary call has had its message."""
+
+    def aborted(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self, data: bytes) -> None:
+        try:
+            answered = await self._answer(data)
+            if self._delay_seconds:
+                await asyncio.sleep(self._delay_seconds)
+        except Exception as error:  # noqa: BLE001 the call's outermost boundary
+            self._call.end(status_of(error))
+        else:
+            self._call.respond([answered])
+        finally:
+            self._task = None

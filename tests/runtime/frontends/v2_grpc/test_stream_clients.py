@@ -10,7 +10,7 @@ import pytest
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.request import InferenceRequest
-from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from charonia_runtime.frontends.v2_grpc import Frontend, Options
 from tests.support.fake_server import FakeServer, answer
 from tests.support.grpc_calls import GrpcClient, message, stream_document
 from tests.support.streams import OpenModel, request, rest_of, summary
@@ -18,7 +18,6 @@ from tests.support.streams import OpenModel, request, rest_of, summary
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 """grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
 
-LOCAL = Options(grpc_address="127.0.0.1", grpc_port=0)
 FINAL = {"triton_final_response": {"bool_param": True}}
 NOT_FINAL = {"triton_final_response": {"bool_param": False}}
 
@@ -93,10 +92,10 @@ class Producer:
             asked.sink.send(response)
 
 
-async def test_a_model_is_held_back_while_its_client_reads_nothing(server: FakeServer) -> None:
+async def test_a_model_is_held_back_while_its_client_reads_nothing(server: FakeServer, local: Options) -> None:
     producer = Producer(total=200, size=1 << 20)
     server.add(ModelConfig("producer", decoupled=True), producer)
-    frontend = Frontend(replace(LOCAL, grpc_max_response_pool_size=3), server)
+    frontend = Frontend(replace(local, grpc_max_response_pool_size=3), server)
     await frontend.start()
     async with GrpcClient(frontend.address) as client:
         call = client.stream()

@@ -12,7 +12,7 @@ import tritonclient.grpc.aio
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
-from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from charonia_runtime.frontends.v2_grpc import Frontend
 from tests.support.fake_server import FakeServer, answer, end, failure
 from tests.support.grpc_calls import GrpcClient, stream_document
 from tests.support.streams import OpenModel, request, rest_of, summary
@@ -20,7 +20,6 @@ from tests.support.streams import OpenModel, request, rest_of, summary
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 """grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
 
-LOCAL = Options(grpc_address="127.0.0.1", grpc_port=0)
 FINAL = {"triton_final_response": {"bool_param": True}}
 NOT_FINAL = {"triton_final_response": {"bool_param": False}}
 

@@ -15,14 +15,13 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InternalError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from charonia_runtime.frontends.v2_grpc import Frontend
 from tests.support.fake_server import FakeServer, answer, echo_config, failure
 from tests.support.grpc_calls import GrpcClient, message, refusal
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 """grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
 
-LOCAL = Options(grpc_address="127.0.0.1", grpc_port=0)
 ECHO = {"model_name": "echo", "inputs": [{"name": "INPUT", "datatype": "FP32", "shape": [2]}]}
 
 

@@ -4,11 +4,13 @@ import asyncio
 import logging
 
 from charonia_runtime.core.server import InferenceServer
-from charonia_runtime.frontends.v2_grpcio.control import ControlCalls
-from charonia_runtime.frontends.v2_grpcio.inference import InferenceCalls
-from charonia_runtime.frontends.v2_grpcio.listener import Listener, open_server
-from charonia_runtime.frontends.v2_grpcio.options import Options
-from charonia_runtime.frontends.v2_grpcio.router import Router
+from charonia_runtime.frontends.v2_grpc.health import HealthWatch
+from charonia_runtime.frontends.v2_grpc.inference import InferenceCalls
+from charonia_runtime.frontends.v2_grpc.keepalive import keepalive_table
+from charonia_runtime.frontends.v2_grpc.options import Options
+from charonia_runtime.frontends.v2_grpc.router import Router
+from charonia_runtime.frontends.v2_grpc.transports import Transport, load_transport
+from charonia_runtime.wires.addresses import join
 
 logger = logging.getLogger(__name__)
 
@@ -22,11 +24,12 @@ class Frontend:
     name = "GRPC"
 
     def __init__(self, options: Options, server: InferenceServer) -> None:
-        self.address = f"{options.grpc_address}:{options.grpc_port}"
+        self.address = join(options.grpc_address, options.grpc_port)
         self._options = options
-        self._server = server
-        self._inference: InferenceCalls | None = None
-        self._listener: Listener | None = None
+        self._inference = InferenceCalls(server, options)
+        self._watch = HealthWatch(server)
+        self._router = Router(server, self._inference, self._watch, options)
+        self._transport: Transport | None = None
 
     async def start(self) -> None:
         """
@@ -34,18 +37,20 @@ class Frontend:
 
         Raises UnavailableError when the address is taken, InvalidArgumentError when a file for TLS cannot be used.
         """
-        self._inference = InferenceCalls(self._server, self._options)
-        router = Router(ControlCalls(self._server), self._inference, self._options)
-        self._listener, self.address = open_server(self._options, router)
-        await self._listener.start()
+        transport = load_transport(self._options.grpc_transport)(self._options, self._router)
+        self.address = await transport.start()
+        self._transport = transport
+        logger.debug(keepalive_table(self._options))
         logger.info("Started GRPCInferenceService at %s", self.address)
 
     def retire(self) -> None:
-        """Nothing: grpc can ask clients to reconnect only by `Options.grpc_max_connection_age`."""
+        """Go on serving, and bring clients to connect elsewhere."""
+        if self._transport is not None:
+            self._transport.retire()
 
     async def stop(self, timeout_seconds: float) -> None:
         """Refuse new inference requests, answer those in flight within the time, then close every connection."""
-        if self._listener is None or self._inference is None:
+        if self._transport is None:
             return
         in_flight = self._inference.in_flight
         in_flight.stopping = True
@@ -57,5 +62,6 @@ class Frontend:
             )
             await in_flight.wait_idle(min(1.0, left))
         self._inference.end_streams()
-        await self._listener.stop(None if in_flight.count else _LAST_WRITES_SECONDS)
-        self._listener = None
+        self._watch.stop()
+        await self._transport.stop(0 if in_flight.count else _LAST_WRITES_SECONDS)
+        self._transport = None

@@ -7,14 +7,13 @@ import grpc
 import grpc.aio
 import pytest
 
-from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from charonia_runtime.frontends.v2_grpc import Frontend, Options
 from tests.support.fake_server import FakeServer
 from tests.support.grpc_calls import GrpcClient, message, refusal
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 """grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
 
-LOCAL = Options(grpc_address="127.0.0.1", grpc_port=0)
 ECHO = {"model_name": "echo", "inputs": [{"name": "INPUT", "datatype": "FP32", "shape": [2]}]}
 
 
@@ -28,8 +27,8 @@ async def served(options: Options, server: FakeServer) -> Frontend:
     return made
 
 
-async def test_restricted_calls_ask_for_a_secret(server: FakeServer) -> None:
-    options = replace(LOCAL, grpc_restricted_protocol=("inference,model-repository:Key=secret",))
+async def test_restricted_calls_ask_for_a_secret(server: FakeServer, local: Options) -> None:
+    options = replace(local, grpc_restricted_protocol=("inference,model-repository:Key=secret",))
     frontend = await served(options, server)
     refused = (
         grpc.StatusCode.UNAVAILABLE,
@@ -51,8 +50,8 @@ async def test_restricted_calls_ask_for_a_secret(server: FakeServer) -> None:
     await frontend.stop(0)
 
 
-async def test_metadata_is_forwarded(server: FakeServer) -> None:
-    frontend = await served(replace(LOCAL, grpc_header_forward_pattern="^X-"), server)
+async def test_metadata_is_forwarded(server: FakeServer, local: Options) -> None:
+    frontend = await served(replace(local, grpc_header_forward_pattern="^X-"), server)
     metadata = (("x-tenant", "a"), ("x-raw-bin", b"\x01\xff"), ("other", "b"))
     async with GrpcClient(frontend.address) as client:
         await client.raw(
@@ -64,8 +63,8 @@ async def test_metadata_is_forwarded(server: FakeServer) -> None:
     await frontend.stop(0)
 
 
-async def test_reserved_metadata_is_refused(server: FakeServer) -> None:
-    frontend = await served(replace(LOCAL, grpc_header_forward_pattern=".*"), server)
+async def test_reserved_metadata_is_refused(server: FakeServer, local: Options) -> None:
+    frontend = await served(replace(local, grpc_header_forward_pattern=".*"), server)
     async with GrpcClient(frontend.address) as client:
         found = await refusal(client.raw("ModelInfer", echo_request(), metadata=(("triton_x", "1"),)))
         assert found == (
@@ -75,8 +74,8 @@ async def test_reserved_metadata_is_refused(server: FakeServer) -> None:
     await frontend.stop(0)
 
 
-async def test_answers_can_be_delayed_for_tests_of_clients(server: FakeServer) -> None:
-    frontend = await served(replace(LOCAL, response_delay_seconds=0.2), server)
+async def test_answers_can_be_delayed_for_tests_of_clients(server: FakeServer, local: Options) -> None:
+    frontend = await served(replace(local, response_delay_seconds=0.2), server)
     async with GrpcClient(frontend.address) as client:
         status, _ = await refusal(client.call("ServerLive", timeout=0.05))
         assert status is grpc.StatusCode.DEADLINE_EXCEEDED

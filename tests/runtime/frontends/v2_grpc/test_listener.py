@@ -16,7 +16,7 @@ import pytest
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.frontend import OptionError
 from charonia_runtime.core.request import InferenceRequest
-from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from charonia_runtime.frontends.v2_grpc import Frontend, Options
 from tests.support.certificates import make_certificate
 from tests.support.fake_server import FakeServer, answer, echo_config
 from tests.support.grpc_calls import SERVICE, GrpcClient, message
@@ -24,7 +24,6 @@ from tests.support.grpc_calls import SERVICE, GrpcClient, message
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 """grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
 
-LOCAL = Options(grpc_address="127.0.0.1", grpc_port=0)
 SHUTTING_DOWN = "GRPC server is shutting down and has stopped accepting new requests."
 
 
@@ -54,6 +53,11 @@ async def test_the_defaults_are_tritons() -> None:
             {"grpc_infer_response_compression_level": "x"},
             "grpc-infer-response-compression-level",
             "invalid argument for --grpc_infer_response_compression_level",
+        ),
+        (
+            {"grpc_transport": "carrier-pigeon"},
+            "grpc-transport",
+            "--grpc-transport must be one of http2, grpcio, got 'carrier-pigeon'",
         ),
         (
             {"grpc_max_response_pool_size": -1},
@@ -86,11 +90,11 @@ async def test_bad_flags(fields: dict[str, Any], flag: str, text: str) -> None:
 # --- the socket ---
 
 
-async def test_a_busy_port() -> None:
+async def test_a_busy_port(local: Options) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UnavailableError) as caught:
-            await Frontend(replace(LOCAL, grpc_port=port), FakeServer()).start()
+            await Frontend(replace(local, grpc_port=port), FakeServer()).start()
     assert caught.value.message == f"Socket '127.0.0.1:{port}' already in use "
 
 
@@ -101,24 +105,24 @@ async def test_a_busy_port() -> None:
         ({"grpc_address": "no such host"}, "cannot listen on 'no such host:0': Name or service not known"),
     ],
 )
-async def test_addresses_that_cannot_be_had(fields: dict[str, Any], text: str) -> None:
+async def test_addresses_that_cannot_be_had(fields: dict[str, Any], text: str, local: Options) -> None:
     with pytest.raises(InferenceError) as caught:
-        await Frontend(replace(LOCAL, **fields), FakeServer()).start()
+        await Frontend(replace(local, **fields), FakeServer()).start()
     assert caught.value.message == text
 
 
-async def test_a_shared_port() -> None:
+async def test_a_shared_port(local: Options) -> None:
     async def use(first: Frontend) -> None:
         port = int(first.address.rpartition(":")[2])
-        second = Frontend(replace(LOCAL, grpc_port=port, reuse_grpc_port=True), FakeServer())
+        second = Frontend(replace(local, grpc_port=port, reuse_grpc_port=True), FakeServer())
         await second.start()
         assert second.address == first.address
         await second.stop(0)
 
-    await serving(replace(LOCAL, reuse_grpc_port=True), FakeServer(), use)
+    await serving(replace(local, reuse_grpc_port=True), FakeServer(), use)
 
 
-async def test_an_ipv6_address() -> None:
+async def test_an_ipv6_address(local: Options) -> None:
     async def use(frontend: Frontend) -> None:
         assert frontend.address.startswith("[::1]:")
         async with GrpcClient(frontend.address) as client:
@@ -126,14 +130,16 @@ async def test_an_ipv6_address() -> None:
 
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
-    await serving(replace(LOCAL, grpc_address="::1"), FakeServer(), use)
+    await serving(replace(local, grpc_address="::1"), FakeServer(), use)
 
 
-async def test_the_keepalive_settings_are_logged_for_the_curious(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_keepalive_settings_are_logged_for_the_curious(
+    caplog: pytest.LogCaptureFixture, local: Options
+) -> None:
     async def use(_: Frontend) -> None: ...
 
     with caplog.at_level(logging.DEBUG):
-        await serving(replace(LOCAL, grpc_max_connection_age=5000), FakeServer(), use)
+        await serving(replace(local, grpc_max_connection_age=5000), FakeServer(), use)
     assert "Started GRPCInferenceService at 127.0.0.1:" in caplog.text
     assert "| GRPC KeepAlive Option                        | Value   |\n+---" in caplog.text
     assert "| keepalive_permit_without_calls               | 0       |" in caplog.text
@@ -151,10 +157,10 @@ async def secure_call(address: str, roots: bytes, **client: bytes) -> bytes:
         return answered
 
 
-async def test_tls(tmp_path: Path) -> None:
+async def test_tls(tmp_path: Path, local: Options) -> None:
     mine, other = make_certificate(tmp_path, "server"), make_certificate(tmp_path, "other")
     options = replace(
-        LOCAL, grpc_use_ssl=True, grpc_server_cert=str(mine.certificate), grpc_server_key=str(mine.key)
+        local, grpc_use_ssl=True, grpc_server_cert=str(mine.certificate), grpc_server_key=str(mine.key)
     )  # fmt: skip
 
     async def use(frontend: Frontend) -> None:
@@ -168,10 +174,10 @@ async def test_tls(tmp_path: Path) -> None:
     await serving(options, FakeServer(), use)
 
 
-async def test_mutual_tls(tmp_path: Path) -> None:
+async def test_mutual_tls(tmp_path: Path, local: Options) -> None:
     mine, user, stranger = (make_certificate(tmp_path, name) for name in ("server", "user", "stranger"))
     options = replace(
-        LOCAL, grpc_use_ssl_mutual=True, grpc_server_cert=str(mine.certificate), grpc_server_key=str(mine.key),
+        local, grpc_use_ssl_mutual=True, grpc_server_cert=str(mine.certificate), grpc_server_key=str(mine.key),
         grpc_root_cert=str(user.certificate),
     )  # fmt: skip
 
@@ -187,7 +193,7 @@ async def test_mutual_tls(tmp_path: Path) -> None:
     await serving(options, FakeServer(), use)
 
 
-async def test_tls_names_the_file_that_is_missing(tmp_path: Path) -> None:
+async def test_tls_names_the_file_that_is_missing(tmp_path: Path, local: Options) -> None:
     empty = tmp_path / "empty.pem"
     empty.write_bytes(b"")
     for fields, text in (
@@ -199,14 +205,14 @@ async def test_tls_names_the_file_that_is_missing(tmp_path: Path) -> None:
         ({"grpc_server_key": str(empty)}, f"--grpc-server-key '{empty}' holds no PEM block"),
     ):
         with pytest.raises(InvalidArgumentError) as caught:
-            await Frontend(replace(LOCAL, grpc_use_ssl=True, **fields), FakeServer()).start()
+            await Frontend(replace(local, grpc_use_ssl=True, **fields), FakeServer()).start()
         assert caught.value.message == text
 
 
-async def test_tls_with_a_key_that_is_none(tmp_path: Path) -> None:
+async def test_tls_with_a_key_that_is_none(tmp_path: Path, local: Options) -> None:
     broken = tmp_path / "broken.pem"
     broken.write_text("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
-    options = replace(LOCAL, grpc_use_ssl=True, grpc_server_cert=str(broken), grpc_server_key=str(broken))
+    options = replace(local, grpc_use_ssl=True, grpc_server_cert=str(broken), grpc_server_key=str(broken))
     with pytest.raises(InvalidArgumentError, match="grpc-server-cert"):
         await Frontend(options, FakeServer()).start()
 
@@ -239,7 +245,7 @@ class CountedBytes:
         )
 
 
-async def bytes_of_answers(level: str, channel_options: list[tuple[str, int]]) -> int:
+async def bytes_of_answers(level: str, channel_options: list[tuple[str, int]], local: Options) -> int:
     """How many bytes the server sends for one unary and one streamed answer with 100,000 zeros each."""
     server = FakeServer()
     server.add(echo_config(), lambda request: [answer(request, {"OUTPUT": np.zeros(100_000, np.uint8)})])
@@ -257,22 +263,22 @@ async def bytes_of_answers(level: str, channel_options: list[tuple[str, int]]) -
                 len(data) > 100_000 async for data in channel.stream_stream(f"{SERVICE}/ModelStreamInfer")([request])
             ] == [True]
 
-    await serving(replace(LOCAL, grpc_infer_response_compression_level=level), server, use)
+    await serving(replace(local, grpc_infer_response_compression_level=level), server, use)
     return counted.received
 
 
 @pytest.mark.parametrize("level", ["low", "medium", "high"])
-async def test_answers_are_compressed_on_request(level: str) -> None:
-    assert await bytes_of_answers(level, []) < 10_000
+async def test_answers_are_compressed_on_request(level: str, local: Options) -> None:
+    assert await bytes_of_answers(level, [], local) < 10_000
 
 
-async def test_answers_are_not_compressed_by_default() -> None:
-    assert await bytes_of_answers("none", []) > 200_000
+async def test_answers_are_not_compressed_by_default(local: Options) -> None:
+    assert await bytes_of_answers("none", [], local) > 200_000
 
 
-async def test_clients_without_compression_get_plain_answers() -> None:
+async def test_clients_without_compression_get_plain_answers(local: Options) -> None:
     identity_only = [("grpc.compression_enabled_algorithms_bitset", 1)]
-    assert await bytes_of_answers("high", identity_only) > 200_000
+    assert await bytes_of_answers("high", identity_only, local) > 200_000
 
 
 # --- stopping ---
@@ -288,15 +294,15 @@ class OpenModel:
         self.request.set_result(request)
 
 
-async def test_stopping_before_starting_is_nothing() -> None:
-    await Frontend(LOCAL, FakeServer()).stop(1)
+async def test_stopping_before_starting_is_nothing(local: Options) -> None:
+    await Frontend(local, FakeServer()).stop(1)
 
 
-async def test_requests_in_flight_are_answered_and_new_ones_refused() -> None:
+async def test_requests_in_flight_are_answered_and_new_ones_refused(local: Options) -> None:
     server, unary, streamed = FakeServer(), OpenModel(), OpenModel()
     server.add(echo_config("unary"), unary)
     server.add(echo_config("streamed"), streamed)
-    frontend = Frontend(LOCAL, server)
+    frontend = Frontend(local, server)
     await frontend.start()
     async with GrpcClient(frontend.address) as client:
         call = asyncio.create_task(client.raw("ModelInfer", message({"model_name": "unary"})))
@@ -324,10 +330,10 @@ async def test_requests_in_flight_are_answered_and_new_ones_refused() -> None:
             await client.call("ServerLive")
 
 
-async def test_what_is_not_answered_in_time_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_not_answered_in_time_is_cancelled(caplog: pytest.LogCaptureFixture, local: Options) -> None:
     server, model = FakeServer(), OpenModel()
     server.add(echo_config("slow"), model)
-    frontend = Frontend(LOCAL, server)
+    frontend = Frontend(local, server)
     await frontend.start()
     async with GrpcClient(frontend.address) as client:
         call = asyncio.create_task(client.raw("ModelInfer", message({"model_name": "slow"})))

@@ -12,14 +12,13 @@ from tritonclient.utils import InferenceServerException
 
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.core.server import IndexEntry
-from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from charonia_runtime.frontends.v2_grpc import Frontend
 from tests.support.fake_server import FakeServer
 from tests.support.grpc_calls import GrpcClient, message, refusal
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 """grpc.aio has one poller for all event loops of a process, which stumbles over events for loops that are closed."""
 
-LOCAL = Options(grpc_address="127.0.0.1", grpc_port=0)
 ECHO = {"model_name": "echo", "inputs": [{"name": "INPUT", "datatype": "FP32", "shape": [2]}]}
 
 
@@ -49,9 +48,28 @@ async def test_the_health_package_understands_the_answer(client: GrpcClient) -> 
     assert answered.status == health_pb2.HealthCheckResponse.SERVING
 
 
-@pytest.mark.parametrize(
-    "path", ["/grpc.health.v1.Health/Watch", "/inference.GRPCInferenceService/Nothing", "/other.Service/Call"]
-)
+async def test_watchers_hear_of_changes(server: FakeServer, client: GrpcClient) -> None:
+    watching = client.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=30)
+    assert await watching.read() == b"\x08\x01"
+    server.ready = False
+    assert await watching.read() == b"\x08\x02"
+    late = client.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"\x0a\x03any", timeout=30)
+    assert await late.read() == b"\x08\x02"
+    watching.cancel()
+    server.ready = True
+    assert await late.read() == b"\x08\x01"
+    late.cancel()
+
+
+async def test_watchers_hear_of_the_end(frontend: Frontend, client: GrpcClient) -> None:
+    watching = client.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=30)
+    assert await watching.read() == b"\x08\x01"
+    await frontend.stop(1)
+    assert await watching.read() == b"\x08\x02"
+    assert await watching.code() is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("path", ["/inference.GRPCInferenceService/Nothing", "/other.Service/Call"])
 async def test_unknown_methods(client: GrpcClient, path: str) -> None:
     assert await refusal(client.raw(path, b"")) == (grpc.StatusCode.UNIMPLEMENTED, "")
     with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -1,13 +1,14 @@
 """Access to what only gRPC has: streams and the health service. The rest is in the contract."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import grpc
 import pytest
 import pytest_asyncio
 
 from charonia_runtime.core.access import AccessTokens
-from charonia_runtime.frontends.v2_grpcio import Frontend, Options
+from charonia_runtime.frontends.v2_grpc import Frontend, Options
 from tests.support.fake_server import FakeServer
 from tests.support.grpc_calls import GrpcClient
 
@@ -20,9 +21,8 @@ REQUEST = {
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def guarded(server: FakeServer) -> AsyncIterator[GrpcClient]:
-    options = Options(grpc_address="127.0.0.1", grpc_port=0, access_tokens=AccessTokens(["sesame"]))
-    frontend = Frontend(options, server)
+async def guarded(server: FakeServer, local: Options) -> AsyncIterator[GrpcClient]:
+    frontend = Frontend(replace(local, access_tokens=AccessTokens(["sesame"])), server)
     await frontend.start()
     async with GrpcClient(frontend.address) as client:
         yield client

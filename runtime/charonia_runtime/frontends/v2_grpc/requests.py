@@ -1,0 +1,59 @@
+"""From a client's message to a request that the server may take; the same for single calls and streams."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from charonia_runtime.core.forwarding import HeaderFilter
+from charonia_runtime.core.request import InferenceRequest, ResponseSink, Trace
+from charonia_runtime.core.server import InferenceServer
+from charonia_runtime.frontends.v2_grpc.metadata import Metadata
+from charonia_runtime.protocols.v2_proto.infer import InferMessage
+
+
+class RequestBuilder:
+    """Makes requests of messages, with the metadata that is to be forwarded."""
+
+    __slots__ = ("_filter", "server")
+
+    def __init__(self, server: InferenceServer, header_filter: HeaderFilter) -> None:
+        self.server = server
+        self._filter = header_filter or None
+
+    def build(
+        self, message: InferMessage, version: int, sink: ResponseSink, metadata: Metadata, trace: Trace | None
+    ) -> InferenceRequest:
+        """The request to `version`, not submitted yet. Raises InvalidArgumentError."""
+        request = message.request(version, sink)
+        if self._filter is not None:
+            self._filter.forward(metadata.pairs, request.parameters)
+        if trace is not None:
+            trace.note("GRPC_WAITREAD_END", time.monotonic_ns())
+            request.trace = trace
+        return request
+
+
+def build_beside_the_loop(
+    build: Callable[[], InferenceRequest], go_on: Callable[[InferenceRequest], None], fail: Callable[[Exception], None]
+) -> None:
+    """Make a request of a message that takes milliseconds, in another thread; then one of the two is called."""
+
+    def built(future: asyncio.Future[InferenceRequest]) -> None:
+        if future.cancelled():
+            return
+        try:
+            request = future.result()
+        except Exception as error:  # noqa: BLE001 the thread's outermost boundary
+            fail(error)
+        else:
+            go_on(request)
+
+    asyncio.get_running_loop().run_in_executor(None, build).add_done_callback(built)
+
+
+def begin_trace(server: InferenceServer, model: str, metadata: Metadata) -> Trace | None:
+    """The trace of a request whose message has come; None for most."""
+    trace = server.tracing.sample(model, metadata.find("traceparent"))
+    if trace is not None:
+        trace.note("GRPC_WAITREAD_START", time.monotonic_ns())
+    return trace

@@ -1,0 +1,265 @@
+"""
+One ModelStreamInfer call.
+
+Answers of models that are not decoupled leave in the order of their requests, and so do refusals; answers of decoupled
+models leave as they come. Sinks hand answers in, and what may leave goes to the call at once.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Parts
+from charonia_runtime.frontends.v2_grpc.in_flight import InFlight
+from charonia_runtime.frontends.v2_grpc.requests import RequestBuilder, begin_trace, build_beside_the_loop
+from charonia_runtime.frontends.v2_grpc.status import OK, Status, shutting_down, status_of, unexpected
+from charonia_runtime.frontends.v2_grpc.stream_answer import StreamAnswer
+from charonia_runtime.protocols.model_version import parse_version
+from charonia_runtime.protocols.v2_proto.answers import encode_stream_rejection
+from charonia_runtime.protocols.v2_proto.infer import InferMessage
+
+_HIGH_WATER_BYTES = 64 << 20
+_LOW_WATER_BYTES = 32 << 20
+"""From more than the one waiting to be written, down to the other, no request is read and no model may send more."""
+
+
+class InferStream:
+    """The state of one call: answers owed, answers waiting to be written, whether the client has more to ask."""
+
+    def __init__(
+        self,
+        builder: RequestBuilder,
+        in_flight: InFlight,
+        call: Call,
+        pool_size: int,
+        closed: Callable[["InferStream"], None],
+    ) -> None:
+        """`closed` is told when nothing more happens."""
+        self._builder = builder
+        self._in_flight = in_flight
+        self._call = call
+        self._pool_size = pool_size
+        self._tell_closed = closed
+        self.errors_end_call = call.metadata.find("triton_grpc_error") == "true"
+        """Whether the first error of an execution ends the call with its status."""
+        self.closed = False
+        self._open: set[StreamAnswer] = set()
+        self._turns: deque[StreamAnswer] = deque()
+        self._leaving: list[tuple[StreamAnswer, int]] = []
+        """What was given to the call since it was last asked to say when that has left."""
+        self._asked = False
+        """Whether the call was asked."""
+        self._held_back: dict[StreamAnswer, list[Callable[[], None]]] = {}
+        self._waiting_bytes = 0
+        self._has_room = True
+        self._decoding = False
+        self._holds = False
+        """Whether the call holds the client's messages."""
+        self._half_closed = False
+
+    def end(self, error: InferenceError) -> None:
+        """End the call with an error behind what was sent."""
+        self._finish(status_of(error))
+
+    # --- what answers ask of their stream ---
+
+    def put(self, answer: StreamAnswer, parts: Parts) -> None:
+        """Send a message of `answer` when its turn comes."""
+        size = sum(map(len, parts))
+        self._waiting_bytes += size
+        if self._waiting_bytes > _HIGH_WATER_BYTES:
+            self._has_room = False
+            self._hold_or_release()
+        answer.waiting += 1
+        if answer.decoupled:
+            self._send(answer, parts, size)
+        else:
+            answer.held.append((parts, size))
+            self._advance()
+
+    def finish(self, answer: StreamAnswer) -> None:
+        """`answer` has its last message."""
+        answer.done = True
+        if answer.decoupled:
+            self._close(answer)
+        else:
+            self._advance()
+        self._finish_if_done()
+
+    def when_ready(self, answer: StreamAnswer, resume: Callable[[], None]) -> None:
+        """Call `resume` when `answer` may have another message."""
+        few = not self._pool_size or answer.waiting < self._pool_size
+        if self.closed or (few and self._has_room):
+            resume()
+        else:
+            self._held_back.setdefault(answer, []).append(resume)
+
+    # --- reading ---
+
+    def message(self, data: Buffer) -> None:
+        if self.closed:
+            return
+        answer = StreamAnswer(self)
+        self._open.add(answer)
+        self._in_flight.begin()
+        try:
+            self._accept(data, answer)
+        except Exception as error:  # noqa: BLE001 the call's outermost boundary
+            self._reject(answer, error)
+
+    def half_closed(self) -> None:
+        self._half_closed = True
+        self._finish_if_done()
+
+    def aborted(self) -> None:
+        self._finish(None)
+
+    def _accept(self, data: Buffer, answer: StreamAnswer) -> None:
+        message = InferMessage(data)
+        answer.id, answer.model_name, answer.version_text = message.id, message.model_name, message.version_text
+        if self._in_flight.stopping:
+            raise shutting_down()
+        version = parse_version(message.version_text)
+        server, metadata = self._builder.server, self._call.metadata
+        answer.decoupled = server.find_model(message.model_name, version).config.decoupled
+        if server.tracing.active:
+            answer.trace = begin_trace(server, message.model_name, metadata)
+        if message.is_slow:
+            self._decoding = True
+            self._hold_or_release()
+            build = partial(self._builder.build, message, version, answer, metadata, answer.trace)
+            build_beside_the_loop(build, partial(self._decoded, answer, message), partial(self._undecoded, answer))
+        else:
+            self._submit(answer, message, self._builder.build(message, version, answer, metadata, answer.trace))
+
+    def _decoded(self, answer: StreamAnswer, message: InferMessage, request: InferenceRequest) -> None:
+        if self.closed:
+            return
+        try:
+            self._submit(answer, message, request)
+        except Exception as error:  # noqa: BLE001 the call's outermost boundary
+            self._reject(answer, error)
+        self._decoding = False
+        self._hold_or_release()
+
+    def _undecoded(self, answer: StreamAnswer, error: Exception) -> None:
+        if self.closed:
+            return
+        self._reject(answer, error)
+        self._decoding = False
+        self._hold_or_release()
+
+    def _submit(self, answer: StreamAnswer, message: InferMessage, request: InferenceRequest) -> None:
+        answer.wants_empty_final = message.wants_empty_final
+        request.flow = answer
+        answer.request = request
+        self._queue(answer)
+        self._builder.server.submit(request)
+
+    def _reject(self, answer: StreamAnswer, error: Exception) -> None:
+        """Answer a request that was refused before it was executed."""
+        if not isinstance(error, InferenceError):
+            self.end(unexpected(error))
+            return
+        self._queue(answer)
+        self.put(answer, [encode_stream_rejection(error.message, answer.id)])
+        self.finish(answer)
+
+    def _queue(self, answer: StreamAnswer) -> None:
+        if not answer.decoupled and not answer.queued:
+            answer.queued = True
+            self._turns.append(answer)
+
+    def _hold_or_release(self) -> None:
+        """Let the client's messages come, or not."""
+        holds = self._decoding or not self._has_room
+        if holds is self._holds:
+            return
+        self._holds = holds
+        if holds:
+            self._call.hold()
+        else:
+            self._call.release()
+
+    # --- writing ---
+
+    def _advance(self) -> None:
+        """Send what the order of requests allows."""
+        turns = self._turns
+        while turns:
+            first = turns[0]
+            held, first.held = first.held, []
+            for parts, size in held:
+                self._send(first, parts, size)
+            if not first.done:
+                break
+            turns.popleft()
+            self._close(first)
+
+    def _send(self, answer: StreamAnswer, parts: Parts, size: int) -> None:
+        if self.closed:
+            return
+        self._call.send(parts)
+        self._leaving.append((answer, size))
+        if not self._asked:
+            self._ask()
+
+    def _ask(self) -> None:
+        self._asked = True
+        leaving, self._leaving = self._leaving, []
+        self._call.when_ready(partial(self._left, leaving))
+
+    def _left(self, messages: list[tuple[StreamAnswer, int]]) -> None:
+        self._asked = False
+        for answer, size in messages:
+            self._waiting_bytes -= size
+            answer.waiting -= 1
+            if self._has_room and self._held_back:
+                self._release(answer)
+        if not self._has_room and self._waiting_bytes <= _LOW_WATER_BYTES:
+            self._has_room = True
+            self._release_all()
+            self._hold_or_release()
+        if self._leaving and not self._asked:
+            self._ask()
+
+    def _release(self, answer: StreamAnswer) -> None:
+        """Let the model of `answer` go on, if it was held back and need not be any more."""
+        for resume in self._held_back.pop(answer, ()):
+            self.when_ready(answer, resume)
+
+    def _release_all(self) -> None:
+        for answer in list(self._held_back):
+            self._release(answer)
+
+    # --- the end ---
+
+    def _close(self, answer: StreamAnswer) -> None:
+        if answer in self._open:
+            self._open.remove(answer)
+            self._in_flight.end()
+            if answer.trace is not None:
+                answer.trace.end()
+
+    def _finish_if_done(self) -> None:
+        if self._half_closed and not self._open:
+            self._finish(OK)
+
+    def _finish(self, status: Status | None) -> None:
+        """Stop, cancel what runs, and tell the client unless it is gone."""
+        if self.closed:
+            return
+        self.closed = True
+        if status is not None:
+            self._call.end(status)
+        for answer in list(self._open):
+            request, answer.request = answer.request, None
+            if request is not None and not answer.done:
+                self._builder.server.cancel(request)
+            self._close(answer)
+        self._turns.clear()
+        self._leaving.clear()
+        self._release_all()
+        self._tell_closed(self)
