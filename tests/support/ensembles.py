@@ -3,9 +3,11 @@ Ensembles and their parts.
 
     config = an_ensemble([("a", {"IN": "X"}, {"OUT": "Y"})])          # X → a → Y, INT32 [4], max_batch_size 8
     copy = ComposingModel(a_model("a"))                               # keeps requests until told to answer
+    bench = Bench(config, a_model("a"))                               # the ensemble with such models
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,18 @@ from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.core.scheduling import Ensemble, EnsembleStep
 from charonia_runtime.core.statistics import ExecutionTimes
 from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.engine.ensembles.composition import is_decoupled
+from charonia_runtime.engine.ensembles.model import EnsembleModel
+from charonia_runtime.engine.execution.answers import Labels
 from tests.support.configs import a_config, a_tensor
 from tests.support.models import FakeModel
+from tests.support.requests import a_request
 
 Named = str | TensorSpec
 """A tensor, or the name of one that is INT32 [4]."""
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+ROW = np.arange(4, dtype=np.int32).reshape(1, 4)
+"""One row of such a tensor."""
 Step = tuple[str, Mapping[str, str], Mapping[str, str]]
 
 
@@ -94,3 +103,31 @@ class ComposingModel(FakeModel):
             if not self.requests:
                 self._idle.set()
         request.sink.send(response)
+
+
+class Bench:
+    """An ensemble made of `ComposingModel`s, by name."""
+
+    def __init__(self, config: ModelConfig, *models: ModelConfig, labels: Labels | None = None) -> None:
+        self.models = {model.name: ComposingModel(model) for model in models}
+        ensemble = config.scheduling
+        assert isinstance(ensemble, Ensemble)
+        config = replace(config, decoupled=is_decoupled(ensemble, {model.name: model for model in models}))
+        copies = [self.models[step.model_name] for step in ensemble.steps]
+        self.model = EnsembleModel(config, ensemble, 3, copies, labels=labels or {})
+
+    def submit(self, inputs: Arrays | None = None, **fields: Any) -> InferenceRequest:
+        request = a_request("pipeline", {"X": ROW} if inputs is None else inputs, **fields)
+        self.model.submit(request)
+        return request
+
+    def __getitem__(self, name: str) -> ComposingModel:
+        return self.models[name]
+
+    def waiting(self, name: str) -> list[InferenceRequest]:
+        return self.models[name].requests
+
+    def answer(self, name: str, index: int = 0, **outputs: Any) -> None:
+        """The oldest request of this model, or another, is answered with its rows of zeros, or with `outputs`."""
+        model = self.models[name]
+        model.send(model.requests[index], **(outputs or {"OUT": ROW}))

@@ -1,6 +1,7 @@
 """Requests in the order in which they run: priority levels, queue sizes, timeouts (Triton's queue policies)."""
 
 import heapq
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -44,7 +45,7 @@ class RequestQueue:
     inside, expired ones of DELAY policies last in their level.
     """
 
-    __slots__ = ("_deadlines", "_default", "_levels", "_one_level", "_order", "_size", "expires")
+    __slots__ = ("_deadlines", "_default", "_levels", "_numbers", "_one_level", "_order", "_size", "expires")
 
     def __init__(
         self,
@@ -62,7 +63,9 @@ class RequestQueue:
         self._default = self._levels[default_level]
         self._one_level = not levels
         self._size = 0
-        self._deadlines: list[tuple[int, int]] = []
+        self._deadlines: list[tuple[int, int, int]] = []
+        """A heap of deadlines, which of those came first, and whose they are."""
+        self._numbers = itertools.count()
         self.expires = any(level.policy.default_timeout_us for level in self._order)
 
     @classmethod
@@ -109,7 +112,7 @@ class RequestQueue:
         rejected: list[Rejection] = []
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now_ns:
-            deadline, key = heapq.heappop(deadlines)
+            deadline, _, key = heapq.heappop(deadlines)
             level, request = self._punctual(deadline, key)
             if level is None or request is None:
                 continue
@@ -125,8 +128,9 @@ class RequestQueue:
         """When the next timeout expires."""
         deadlines = self._deadlines
         while deadlines:
-            if self._punctual(*deadlines[0])[1] is not None:
-                return deadlines[0][0]
+            deadline, _, key = deadlines[0]
+            if self._punctual(deadline, key)[1] is not None:
+                return deadline
             heapq.heappop(deadlines)
         return None
 
@@ -156,12 +160,12 @@ class RequestQueue:
         request.deadline_ns = request.queued_ns + timeout_us * 1000
         if len(self._deadlines) > 2 * self._size + _SLACK:
             self._forget_stale_deadlines()
-        heapq.heappush(self._deadlines, (request.deadline_ns, id(request)))
+        heapq.heappush(self._deadlines, (request.deadline_ns, next(self._numbers), id(request)))
 
     def _forget_stale_deadlines(self) -> None:
         """Keep the heap in proportion to the queue: what was executed leaves its entry behind."""
         self._deadlines = [
-            (request.deadline_ns, key)
+            (request.deadline_ns, next(self._numbers), key)
             for level in self._order
             if level.policy.default_timeout_us
             for key, request in level.punctual.items()

@@ -1,7 +1,6 @@
 """Requests through an ensemble whose models answer when the test says so."""
 
 import asyncio
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,13 +16,11 @@ from charonia_runtime.core.errors import (
 from charonia_runtime.core.request import InferenceResponse, RequestedOutput, SequenceId
 from charonia_runtime.core.statistics import FailureReason
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
-from charonia_runtime.engine.ensembles.composition import is_decoupled
 from charonia_runtime.engine.ensembles.model import EnsembleModel
 from tests.support.configs import a_tensor
-from tests.support.ensembles import ComposingModel, a_model, an_ensemble
+from tests.support.ensembles import ROW, Bench, ComposingModel, a_model, an_ensemble
 from tests.support.requests import RecordingSink, a_request
 
-ROW = np.arange(4, dtype=np.int32).reshape(1, 4)
 NO_SEQUENCE = {"sequence_id": 0, "sequence_start": False, "sequence_end": False}
 CHAIN = [("a", {"IN": "X"}, {"OUT": "t"}), ("b", {"IN": "t"}, {"OUT": "Y"})]
 DIAMOND = [
@@ -31,33 +28,6 @@ DIAMOND = [
     ("b", {"IN": "X"}, {"OUT": "u"}),
     ("add", {"A": "t", "B": "u"}, {"OUT": "Y"}),
 ]
-
-
-class Bench:
-    """An ensemble made of `ComposingModel`s, by name."""
-
-    def __init__(self, config, *models, labels=None):
-        self.models = {model.name: ComposingModel(model) for model in models}
-        ensemble = config.scheduling
-        config = replace(config, decoupled=is_decoupled(ensemble, {model.name: model for model in models}))
-        copies = [self.models[step.model_name] for step in ensemble.steps]
-        self.model = EnsembleModel(config, ensemble, 3, copies, labels=labels or {})
-
-    def submit(self, inputs=None, **fields):
-        request = a_request("pipeline", {"X": ROW} if inputs is None else inputs, **fields)
-        self.model.submit(request)
-        return request
-
-    def __getitem__(self, name):
-        return self.models[name]
-
-    def waiting(self, name):
-        return self.models[name].requests
-
-    def answer(self, name, index=0, **outputs):
-        """The oldest request of this model, or another, is answered with its rows of zeros, or with `outputs`."""
-        model = self.models[name]
-        model.send(model.requests[index], **(outputs or {"OUT": ROW}))
 
 
 def a_chain(**changes):

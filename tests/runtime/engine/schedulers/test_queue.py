@@ -1,8 +1,8 @@
 """Queue policies: limits, timeouts, priorities."""
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from charonia_runtime.core.errors import UnavailableError
 from charonia_runtime.core.scheduling import DynamicBatching, QueuePolicy, TimeoutAction
@@ -122,36 +122,84 @@ def test_deadlines_of_executed_requests_are_forgotten():
     assert len(queue._deadlines) < 100
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.just("push"), st.integers(0, 4), st.integers(0, 60)),
-            st.tuples(st.just("take"), st.integers(0, 5), st.just(0)),
-            st.tuples(st.just("expire"), st.integers(0, 40), st.just(0)),
-            st.tuples(st.just("remove"), st.integers(0, 30), st.just(0)),
-        ),
-        max_size=60,
-    )
-)
-def test_every_request_leaves_once_and_on_time(steps):
-    queue = levels(
-        p1=QueuePolicy(default_timeout_us=50, allow_timeout_override=True),
-        p2=QueuePolicy(TimeoutAction.DELAY, default_timeout_us=30),
-    )
-    now = 0
-    pushed, left = [], []
-    for step, number, timeout in steps:
-        if step == "push":
-            pushed.append(push(queue, now=now, priority=number, timeout_us=timeout))
-        elif step == "take":
-            left += queue.take(number)
-        elif step == "remove" and number < len(pushed) and queue.remove(pushed[number]):
-            left.append(pushed[number])
-        elif step == "expire":
-            now += number * US
-            left += [rejection.request for rejection in queue.expire(now)]
-            deadline = queue.next_deadline()
-            assert deadline is None or deadline > now
-        assert len(queue) == len(pushed) - len(left) == len(list(queue))
-    left += queue.take(len(queue))
-    assert sorted(map(id, left)) == sorted(map(id, pushed))
+class Policies(RuleBasedStateMachine):
+    """Pushes, takes, removals and time in any order, against a plain list of what waits."""
+
+    def __init__(self):
+        super().__init__()
+        self.queue = levels(
+            p1=QueuePolicy(default_timeout_us=50, allow_timeout_override=True, max_queue_size=3),
+            p2=QueuePolicy(TimeoutAction.DELAY, default_timeout_us=30),
+        )
+        self.now = 0
+        self.waiting = []
+        self.made = []
+        """Keeps requests alive: one at the address of another, with its very deadline, may overtake those between."""
+
+    def level(self, request):
+        return request.priority if request.priority in {1, 2, 3} else 2
+
+    def deadline(self, request):
+        """When its policy gives it up or puts it back; None for never."""
+        default = {1: 50, 2: 30, 3: None}[self.level(request)]
+        if self.level(request) == 1 and 0 < request.timeout_us < 50:
+            default = request.timeout_us
+        return None if default is None else request.queued_ns + default * US
+
+    def turn(self, request):
+        """Levels ascending, what was put back last in its level in the order of its deadlines, else as it came."""
+        deadline = self.deadline(request)
+        return self.level(request), deadline if self.level(request) == 2 and deadline <= self.now else 0
+
+    def leave(self, *requests):
+        self.waiting = [other for other in self.waiting if all(other is not request for request in requests)]
+
+    @rule(priority=st.integers(0, 4), timeout_us=st.integers(0, 60))
+    def arrive(self, priority, timeout_us):
+        full = priority == 1 and sum(self.level(request) == 1 for request in self.waiting) == 3
+        try:
+            request = push(self.queue, now=self.now, priority=priority, timeout_us=timeout_us)
+        except UnavailableError:
+            assert full
+        else:
+            assert not full, "no level above its limit"
+            self.waiting.append(request)
+            self.made.append(request)
+
+    @rule(count=st.integers(0, 5))
+    def take(self, count):
+        taken = self.queue.take(count)
+        expected = sorted(self.waiting, key=self.turn)[:count]
+        assert list(map(id, taken)) == list(map(id, expected))
+        self.leave(*taken)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def remove(self, data):
+        request = self.waiting[data.draw(st.integers(0, len(self.waiting) - 1))]
+        assert self.queue.remove(request)
+        assert not self.queue.remove(request)
+        self.leave(request)
+
+    @rule(us=st.integers(0, 40))
+    def pass_time(self, us):
+        self.now += us * US
+        rejected = [rejection.request for rejection in self.queue.expire(self.now)]
+        late = [one for one in self.waiting if self.level(one) == 1 and self.deadline(one) <= self.now]
+        assert sorted(map(id, rejected)) == sorted(map(id, late)), "exactly what is past its deadline"
+        self.leave(*rejected)
+
+    @invariant()
+    def nothing_is_lost(self):
+        expected = sorted(self.waiting, key=self.turn)
+        assert list(map(id, self.queue)) == list(map(id, expected))
+        assert len(self.queue) == len(self.waiting)
+
+    @invariant()
+    def the_next_deadline_is_known(self):
+        deadlines = [self.deadline(request) for request in self.waiting]
+        coming = [deadline for deadline in deadlines if deadline is not None and deadline > self.now]
+        assert self.queue.next_deadline() == min(coming, default=None)
+
+
+TestPolicies = Policies.TestCase
