@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 from charonia_runtime.devices import visible_gpus
 
 _REDIS_CREDENTIALS = {"user": "TRITONCACHE_REDIS_USERNAME", "password": "TRITONCACHE_REDIS_PASSWORD"}
+_SPAN_BATCHES = {
+    "bsp_max_queue_size": "OTEL_BSP_MAX_QUEUE_SIZE",
+    "bsp_schedule_delay": "OTEL_BSP_SCHEDULE_DELAY",
+    "bsp_max_export_batch_size": "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+}
 _PARALLEL = {"0": False, "1": True}
 
 
@@ -27,6 +32,8 @@ class Environment:
     """`TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC`: delay of answers that are no inference; for tests of clients."""
     redis_credentials: Mapping[str, str] = field(default_factory=dict)
     """`user` and `password` of the Redis cache: `TRITONCACHE_REDIS_USERNAME` and `TRITONCACHE_REDIS_PASSWORD`."""
+    span_batches: Mapping[str, str] = field(default_factory=dict)
+    """Settings of `--trace-config opentelemetry,…` by the names of OpenTelemetry's own variables, `OTEL_BSP_…`."""
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> "Environment":
@@ -39,6 +46,9 @@ class Environment:
             backlog_waits_for=_count(variables.get("TRITONSERVER_BACKLOG_DELAY_SCHEDULER", "")),
             grpc_delay_seconds=float(_count(variables.get("TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC", ""))),
             redis_credentials={name: variables[key] for name, key in _REDIS_CREDENTIALS.items() if key in variables},
+            span_batches={
+                name: variables[key] for name, key in _SPAN_BATCHES.items() if _count(variables.get(key, ""))
+            },
         )
 
 

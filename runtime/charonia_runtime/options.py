@@ -81,7 +81,7 @@ def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> Serve
         engine=engine,
         access=parsed.get(AccessOptions),
         log=parsed.get(LogOptions),
-        trace=parsed.get(TraceOptions),
+        trace=replace(parsed.get(TraceOptions), span_batches=environment.span_batches),
         cache=parsed.get(CacheOptions),
         rate_limit=parsed.get(RateLimitOptions),
         shared_memory=parsed.get(SharedMemoryOptions),

@@ -7,7 +7,7 @@ The end, from the first SIGTERM or SIGINT on:
    next answer, gRPC connections at their age.
 2. HTTP accepts nothing new, answers what is in flight and closes idle connections; then gRPC does the same.
 3. The engine finishes what models still call, and unloads them.
-4. The metrics are closed. The process exits.
+4. The metrics are closed, and what is left of the traces is written. The process exits.
 
 Phases 2 to 4 share `--exit-timeout-secs`.
 """
@@ -36,6 +36,7 @@ from charonia_runtime.engine.execution.model import Model
 from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.engine.tracing.tracer import Tracer, make_destination
+from charonia_runtime.engine.shutdown import close_within
 from charonia_runtime.frontends import load_frontend
 from charonia_runtime.logs import Log, table
 from charonia_runtime.options import ServeOptions
@@ -46,6 +47,8 @@ logger = logging.getLogger(__name__)
 _SWITCH_INTERVAL_SECONDS = 0.0005
 """How long a thread may keep the interpreter while the event loop waits for it; Python's default is ten times that."""
 _YOUNG_OBJECTS = 10_000
+_LEAST_SECONDS = 0.5
+"""What the last traces get to be written when `--exit-timeout-secs` is over."""
 """
 Objects that may pile up before cycles are looked for. Our requests leave none behind, those of grpc.aio five objects
 each: a look every two thousand calls takes a few milliseconds, one every ten thousand is felt.
@@ -172,7 +175,7 @@ class _Server:
         except InferenceError as error:
             return _failed(f"failed to stop server: {error.code.value} - {error.message}")
         finally:
-            await asyncio.to_thread(self._tracer.close)
+            await close_within(max(deadline - clock(), _LEAST_SECONDS), "traces", self._tracer.close)
         return 0
 
     def _log_options(self) -> None:

@@ -18,6 +18,8 @@ def test_every_variable():
             "TRITONSERVER_DELAY_SCHEDULER": "12",
             "TRITONSERVER_BACKLOG_DELAY_SCHEDULER": "3",
             "TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC": "2",
+            "TRITONCACHE_REDIS_PASSWORD": "secret",
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
         }
     )
 
@@ -27,12 +29,20 @@ def test_every_variable():
         scheduler_waits_for=12,
         backlog_waits_for=3,
         grpc_delay_seconds=2.0,
+        redis_credentials={"password": "secret"},
+        span_batches={"bsp_schedule_delay": "100"},
     )
 
 
 def test_values_that_make_no_sense_are_as_good_as_none():
     senseless = dict.fromkeys(
-        ("TRITON_PARALLEL_INSTANCE_LOADING", "TRITONSERVER_DELAY_SCHEDULER", "TRITON_SERVER_ESCAPE_LOG_MESSAGES"), "x"
+        (
+            "TRITON_PARALLEL_INSTANCE_LOADING",
+            "TRITONSERVER_DELAY_SCHEDULER",
+            "TRITON_SERVER_ESCAPE_LOG_MESSAGES",
+            "OTEL_BSP_MAX_QUEUE_SIZE",
+        ),
+        "x",
     )
 
     assert Environment.read({"TRITON_SERVER_CPU_ONLY": "1", **senseless}) == Environment()

@@ -2,12 +2,16 @@
 
 import json
 import queue
+import socket
+import threading
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.processes import ServerProcess, charonia
 from tests.support.repositories import write_model
@@ -91,6 +95,60 @@ def test_traces_begin_and_end_by_the_settings_of_one_model(repository, tmp_path)
         ask(server, "simple", request_id="after")
 
     assert list(traces_of(file)) == ["while"]
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes spans by OTLP."""
+
+    def do_POST(self):
+        request = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["content-length"])))
+        for resource in request.resource_spans:
+            for scope in resource.scope_spans:
+                self.server.spans.put([span.name for span in scope.spans])
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def collector():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
+        server.spans = queue.Queue()
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def exporting_to(port):
+    url = f"http://127.0.0.1:{port}/v1/traces"
+    settings = ("mode=opentelemetry", "level=TIMESTAMPS", "rate=1", f"opentelemetry,url={url}")
+    return [f"--trace-config={setting}" for setting in settings]
+
+
+def test_spans_are_exported_as_often_as_the_environment_says(repository, tmp_path, collector, monkeypatch):
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    with ServerProcess(repository, tmp_path / "log", *exporting_to(collector.server_port)) as server:
+        ask(server, "simple")
+        assert collector.spans.get(timeout=4) == ["compute", "simple", "InferRequest"]
+        with tritonclient.http.InferenceServerClient(server.http) as client:
+            assert client.get_trace_settings()["bsp_schedule_delay"] == "50"
+
+
+def test_a_collector_that_hangs_does_not_keep_the_server(repository, tmp_path):
+    """The exporter itself would wait for ten seconds."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as deaf,
+        ServerProcess(
+            repository, tmp_path / "log", *exporting_to(deaf.getsockname()[1]), "--exit-timeout-secs=1"
+        ) as server,
+    ):
+        ask(server, "simple")
+        assert server.stop(timeout=8) == 0
+        assert "traces are lost: there is no time left to wait for them" in server.log
 
 
 def test_the_cache_and_the_limiter_of_the_command_line(repository, tmp_path):

@@ -1,7 +1,9 @@
 """The engine's part of a graceful stop: requests in flight finish, models unload, within a time."""
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -25,6 +27,29 @@ async def stop_models(loader: ModelLoader, timeout_seconds: float) -> None:
     await _within(deadline, _nothing_in_flight(loader), lambda left: _report_in_flight(loader, left))
     logger.info("All models are stopped, unloading models")
     await _within(deadline, loader.unload_all(), lambda left: _report_live(loader, left))
+
+
+async def close_within(timeout_seconds: float, what: str, close: Callable[[], None]) -> None:
+    """
+    Run `close`, which blocks, in a thread that does not keep the process alive; return when the time is over at last.
+
+    `what` is lost then, or when it raises, and the log says so.
+    """
+    loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        try:
+            close()
+        except Exception:
+            logger.exception("%s are lost", what)
+        with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is gone
+            loop.call_soon_threadsafe(closed.set)
+
+    threading.Thread(target=run, name="close", daemon=True).start()
+    try:
+        await asyncio.wait_for(closed.wait(), timeout_seconds)
+    except TimeoutError:
+        logger.error("%s are lost: there is no time left to wait for them", what)  # noqa: TRY400 - the time says it all
 
 
 async def _nothing_in_flight(loader: ModelLoader) -> None:

@@ -78,6 +78,8 @@ class TraceOptions:
     trace_log_frequency: str = option(
         "", "Deprecated: use --trace-config triton,log-frequency=<n>.", metavar="<integer>"
     )
+    span_batches: Mapping[str, str] = field(default_factory=dict)
+    """What the environment says of settings of `opentelemetry` that the flags leave open."""
 
     def __post_init__(self) -> None:
         self.start  # noqa: B018 - refuse malformed values now
@@ -97,7 +99,8 @@ class TraceOptions:
         )
         own = {name.partition(",")[2]: tuple(texts) for name, texts in given.items() if name.startswith(f"{mode},")}
         if mode == "opentelemetry":
-            own |= {name: default for name, default in _OPENTELEMETRY_DEFAULTS.items() if name not in own}
+            theirs = {name: (text,) for name, text in self.span_batches.items()}
+            own |= {name: text for name, text in {**_OPENTELEMETRY_DEFAULTS, **theirs}.items() if name not in own}
         return TraceStart(values, mode, file, own)
 
     @property

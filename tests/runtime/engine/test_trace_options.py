@@ -50,6 +50,18 @@ def test_settings_of_the_opentelemetry_mode():
     assert list(began.mode_settings)[:3] == ["url", "resource", "bsp_max_queue_size"]
 
 
+def test_the_environment_says_what_the_flags_leave_open():
+    said = {"bsp_max_queue_size": "7", "bsp_schedule_delay": "100"}
+    options = TraceOptions(
+        trace_config=("mode=opentelemetry", "opentelemetry,bsp_max_queue_size=10"), span_batches=said
+    )
+    assert options.start.mode_settings == {
+        "bsp_max_queue_size": ("10",),
+        "bsp_schedule_delay": ("100",),
+        "bsp_max_export_batch_size": ("512",),
+    }
+
+
 def test_settings_that_triton_does_not_know_are_taken():
     assert start("foo=x", "triton,bar=y", "triton,mode=z").mode_settings == {"bar": ("y",), "mode": ("z",)}
 

@@ -50,12 +50,13 @@ class OpenTelemetryTraces:
             sampler=ALWAYS_ON, resource=Resource({"service.name": _SERVICE, **attributes}), shutdown_on_exit=False
         )
         url = settings.get("url", ("",))[-1]
+        most = _number(settings, "bsp_max_queue_size", 2048)
         self._provider.add_span_processor(
             BatchSpanProcessor(
                 exporter or OTLPSpanExporter(endpoint=url or None),
-                max_queue_size=_number(settings, "bsp_max_queue_size", 2048),
+                max_queue_size=most,
                 schedule_delay_millis=_number(settings, "bsp_schedule_delay", 5000),
-                max_export_batch_size=_number(settings, "bsp_max_export_batch_size", 512),
+                max_export_batch_size=min(most, _number(settings, "bsp_max_export_batch_size", 512)),
             )
         )
         self._tracer = self._provider.get_tracer(_SCOPE)

@@ -132,5 +132,9 @@ def test_resources():
     assert spans()["simple"].resource.attributes["service.name"] == "triton-inference-server"
 
 
+def test_a_queue_smaller_than_a_batch():
+    assert "simple" in spans({"bsp_max_queue_size": ("10",)})
+
+
 def test_tensors_are_no_spans():
     assert spans(sampler=a_sampler(levels=("TENSORS",))) == {}
