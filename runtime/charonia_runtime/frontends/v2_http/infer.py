@@ -5,7 +5,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from charonia_runtime.core.config import ModelConfig
@@ -137,18 +137,12 @@ class InferExchange:
         text = self._request.fields.get(b"inference-header-content-length")
         if text is None:
             return body_bytes
-        match = _LEADING_INTEGER.match(text)
-        written = text.decode("utf-8", "surrogateescape")
-        length = int(match[1]) if match is not None and len(match[1]) <= len("-2147483648") else 0
-        if (match is not None and len(match[1].lstrip(b"+-0")) > len("2147483648")) or not (
-            -_MAXIMUM_INT32 - 1 <= length <= _MAXIMUM_INT32
-        ):
-            raise InvalidArgumentError(
-                "Unable to parse Inference-Header-Content-Length, value is out of range [ -2147483648, 2147483647 ], "
-                f"got: {written}"
-            )
+        length = _written_length(text)
         if not 0 <= length <= body_bytes:
-            raise InvalidArgumentError(f"inference header size should be in range (0, {body_bytes}), got: {written}")
+            raise InvalidArgumentError(
+                f"inference header size should be in range (0, {body_bytes}), "
+                f"got: {text.decode('utf-8', 'surrogateescape')}"
+            )
         return length
 
     # --- out ---
@@ -223,3 +217,18 @@ class InferExchange:
 def _require_one_response(config: ModelConfig) -> None:
     if config.decoupled:
         raise UnsupportedError("HTTP end point doesn't support models with decoupled transaction policy")
+
+
+@lru_cache(maxsize=1024)
+def _written_length(text: bytes) -> int:
+    """The number that a header begins with, as C reads it. Raises InvalidArgumentError for one beyond 32 bits."""
+    match = _LEADING_INTEGER.match(text)
+    length = int(match[1]) if match is not None and len(match[1]) <= len("-2147483648") else 0
+    if (match is not None and len(match[1].lstrip(b"+-0")) > len("2147483648")) or not (
+        -_MAXIMUM_INT32 - 1 <= length <= _MAXIMUM_INT32
+    ):
+        raise InvalidArgumentError(
+            "Unable to parse Inference-Header-Content-Length, value is out of range [ -2147483648, 2147483647 ], "
+            f"got: {text.decode('utf-8', 'surrogateescape')}"
+        )
+    return length

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from charonia_runtime.core.access import HEADER
@@ -23,6 +24,7 @@ from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request
 
 _INFERENCE: Final = r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)"
+_KNOWN_PATHS: Final = 1024
 _ACCESS: Final = HEADER.encode()
 
 
@@ -33,12 +35,12 @@ class Routes:
         self._services = services
         self._control = control
         self.tasks = set[asyncio.Task[None]]()
-        self._inference = re.compile(services.prefixes.pattern + _INFERENCE)
+        self._inference = lru_cache(_KNOWN_PATHS)(re.compile(services.prefixes.pattern + _INFERENCE).fullmatch)
         self._access_tokens = services.access_tokens
         self._restriction = services.restrictions.get("inference")
 
     def begin(self, connection: Connection, request: Request) -> None:
-        match = self._inference.fullmatch(request.path)
+        match = self._inference(request.path)
         if match is None:
             request.path = self._services.prefixes.without(request.path)
             AsgiExchange(connection, request).begin(self._control, self.tasks)

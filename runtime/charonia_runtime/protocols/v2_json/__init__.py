@@ -4,6 +4,7 @@ Inference over HTTP: a JSON header, and behind it the tensors that travel as byt
 Those are never copied: requests get views into the body, responses a list of buffers.
 """
 
+from functools import lru_cache
 from math import prod
 
 from charonia_runtime.core.config import ModelConfig
@@ -127,27 +128,33 @@ def encode_response(response: InferenceResponse, form: OutputForm) -> tuple[byte
     buffers: list[memoryview] = []
     outputs = b",".join([_encode_output(tensor, form, buffers) for tensor in response.outputs])
     request_id = b'"id":%b,' % json_output.render_text(response.id) if response.id else b""
+    model = _render_model(response.model_name, response.model_version)
     parameters = b'"parameters":%b,' % json_output.render(response.parameters) if response.parameters else b""
-    text = b'{%b"model_name":%b,"model_version":"%d",%b"outputs":[%b]}' % (
-        request_id, json_output.render_text(response.model_name), response.model_version, parameters, outputs,
-    )  # fmt: skip
-    return text, buffers
+    return b'{%b%b%b"outputs":[%b]}' % (request_id, model, parameters, outputs), buffers
 
 
 def _encode_output(tensor: Tensor, form: OutputForm, buffers: list[memoryview]) -> bytes:
-    start = b'{"name":%b,"datatype":"%b","shape":[%b]' % (
-        json_output.render_text(tensor.name),
-        tensor.datatype.value.encode(),
-        ",".join(map(str, tensor.shape)).encode(),
-    )
-    data = tensor.data
-    if isinstance(data, SharedMemoryRef):
+    start = _render_output(tensor.name, tensor.datatype.wire_name, tensor.shape)
+    if isinstance(tensor.data, SharedMemoryRef):
         return start + b"}"
     if form.listed.get(tensor.name, form.default):
+        data = tensor.buffer
         if data.nbytes:
             buffers.append(data)
         return b'%b,"parameters":{"binary_data_size":%d}}' % (start, data.nbytes)
     return b'%b,"data":%b}' % (start, encode_data(tensor))
+
+
+@lru_cache(maxsize=1024)
+def _render_model(name: str, version: int) -> bytes:
+    return b'"model_name":%b,"model_version":"%d",' % (json_output.render_text(name), version)
+
+
+@lru_cache(maxsize=4096)
+def _render_output(name: str, datatype: str, shape: tuple[int, ...]) -> bytes:
+    """What every form of an output begins with."""
+    sizes = ",".join(map(str, shape)).encode()
+    return b'{"name":%b,"datatype":"%b","shape":[%b]' % (json_output.render_text(name), datatype.encode(), sizes)
 
 
 def _deduce_dimension(shape: list[int], byte_size: int, item_size: int, name: str, prefix: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
+from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import LINGER_SECONDS, Limits
 from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request, UnreadableRequestError, status_line
 from charonia_runtime.wires.http1.reader import RequestReader
@@ -51,6 +52,7 @@ class Connection(asyncio.BufferedProtocol):
         handler: Handler,
         limits: Limits,
         read_buffer: memoryview,
+        heads: KnownHeads,
         connections: MutableSet[Any],
     ) -> None:
         self._handler = handler
@@ -59,7 +61,8 @@ class Connection(asyncio.BufferedProtocol):
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self._loop.create_future()
-        self._reader = RequestReader(limits.body_bytes, self._deliver, self._agree)
+        self._reader = RequestReader(limits.body_bytes, self._deliver, self._agree, heads)
+        self._vacancy: memoryview | None = None
         self._transport: asyncio.Transport | None = None
         self._pipeline: deque[Request] = deque()
         self._request: Request | None = None
@@ -103,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @override
     def get_buffer(self, sizehint: int) -> memoryview:
-        vacancy = self._reader.vacancy()
+        vacancy = self._vacancy = self._reader.vacancy()
         return self._read_buffer if vacancy is None else vacancy
 
     @override
@@ -111,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._last_activity = self._loop.time()
         if self._is_closing:
             return
-        if self._reader.vacancy() is not None:
+        if self._vacancy is not None:
             self._reader.received(nbytes)
             return
         try:
@@ -166,7 +169,9 @@ class Connection(asyncio.BufferedProtocol):
         request = self._request
         if request is None or self._is_closing:
             return
-        size = sum(map(_byte_size, parts))
+        size = 0
+        for part in parts:
+            size += part.nbytes if isinstance(part, memoryview) else len(part)
         head = b"%b%bContent-Length: %d\r\n%b\r\n" % (
             status_line(request.version, status), fields, size, _connection_field(request),
         )  # fmt: skip
@@ -280,10 +285,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._loop.call_later(LINGER_SECONDS, self._transport.abort)
-
-
-def _byte_size(part: Buffer) -> int:
-    return part.nbytes if isinstance(part, memoryview) else len(part)
 
 
 def _connection_field(request: Request) -> bytes:

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from charonia_runtime.wires.addresses import BACKLOG
 from charonia_runtime.wires.http1.connection import Connection, Handler
+from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import Limits
 
 _READ_BUFFER_BYTES: Final = 64 * 1024
@@ -44,6 +45,7 @@ class Listener(uvicorn.Server):
         self._limits = limits
         # One for all connections: what is in it is used up before the next one reads.
         self._read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
+        self._heads = KnownHeads()
         self._running = asyncio.Event()
         self._stopping = asyncio.Event()
         self._grace_seconds = 0.0
@@ -112,7 +114,7 @@ class Listener(uvicorn.Server):
 
     def _connect(self, **_: Any) -> Connection:
         """A new connection, in uvicorn's terms a protocol class."""
-        connection = Connection(self._handler, self._limits, self._read_buffer, self.connections)
+        connection = Connection(self._handler, self._limits, self._read_buffer, self._heads, self.connections)
         if self._is_retiring:
             connection.retire()
         return connection

@@ -1,6 +1,6 @@
 """HTTP messages: a request as it was read, the first line of an answer, and why a request is not read to its end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _REASONS = {
@@ -47,8 +47,8 @@ class Request:
     path: str
     version: str
     """`1.0` or `1.1`."""
-    headers: list[tuple[bytes, bytes]]
-    fields: dict[bytes, bytes]
+    headers: Sequence[tuple[bytes, bytes]]
+    fields: Mapping[bytes, bytes]
     """Headers by their name in lower case; the first of equal ones."""
     keep_alive: bool
     body: memoryview

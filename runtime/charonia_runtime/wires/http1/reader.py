@@ -7,6 +7,7 @@ from typing import Final
 import httptools
 import numpy as np
 
+from charonia_runtime.wires.http1.heads import LONGEST_BYTES, Head, KnownHeads
 from charonia_runtime.wires.http1.limits import MAXIMUM_CHUNKS, MAXIMUM_HEAD_BYTES
 from charonia_runtime.wires.http1.messages import (
     BodyTooLargeError,
@@ -21,26 +22,29 @@ _DIRECT_BYTES: Final = 32 * 1024
 _METHOD: Final = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ")
 _VERSIONS: Final = {"1.0", "1.1"}
 _NOTHING: Final = memoryview(b"")
+_NO_HEAD: Final = Head(b"", "", "1.1", (), {}, keep_alive=True, content_length=0)
 
 
 class RequestReader:
     """
     Reads one connection's requests, one after the other, and delivers each when it is complete.
 
-    `agree` is called when a client waits for consent before it sends a body (`Expect: 100-continue`).
+    `agree` is called when a client waits for consent before it sends a body (`Expect: 100-continue`). `heads` are what
+    connections with the same limit have read before.
     """
 
-    def __init__(self, body_bytes: int, deliver: Callable[[Request], None], agree: Callable[[], None]) -> None:
+    def __init__(
+        self, body_bytes: int, deliver: Callable[[Request], None], agree: Callable[[], None], heads: KnownHeads
+    ) -> None:
         self._body_bytes = body_bytes
+        self._heads = heads
         self._deliver = deliver
         self._agree = agree
         self._parser = httptools.HttpRequestParser(self)
         self._excess: ExcessiveRequestError | None = None
         self._delivered = 0
-        self._method = b""
-        self._version = "1.1"
-        self._fields: dict[bytes, bytes] = {}
-        self._keep_alive = True
+        self._unknown = b""
+        """The bytes of the head that the parser is about to read, where it may be seen again."""
         self._start_message()
 
     @property
@@ -56,8 +60,9 @@ class RequestReader:
         """The first `count` bytes of `vacancy` are filled."""
         self._received += count
         if self._direct is not None and self._received == self._direct.nbytes:
-            # The parser still waits for this body.
-            self._parser = httptools.HttpRequestParser(self)
+            if self._parsing:
+                # It still waits for this body.
+                self._parser = httptools.HttpRequestParser(self)
             self._finish_message(self._direct)
 
     def feed(self, data: memoryview) -> None:
@@ -67,14 +72,37 @@ class RequestReader:
         Raises UnreadableRequestError, and ExcessiveRequestError for a body over a limit.
         """
         while data.nbytes:
-            data = self._feed_parser(data)
+            data = self._feed_parser(data) if self._begun or self._head_bytes else self._feed_known(data)
         if self._excess is not None:
             raise self._excess
         if self._in_head:
             if self._head_bytes > MAXIMUM_HEAD_BYTES:
                 raise UnreadableRequestError
-        elif self._direct is None and self._content_length - self._received >= _DIRECT_BYTES:
+        elif self._direct is None and self._head.content_length - self._received >= _DIRECT_BYTES:
             self._receive_directly()
+
+    def _feed_known(self, data: memoryview) -> memoryview:
+        """Begin a request: without the parser if its head was seen before. What is left, to be read again."""
+        text = bytes(data[:LONGEST_BYTES])
+        start = text.find(b"\r\n\r\n") + 4
+        if start < 4:
+            return self._feed_parser(data)
+        head = self._heads.get(text[:start])
+        if head is None:
+            self._unknown = text[:start]
+            return self._feed_parser(data)
+        end = start + head.content_length
+        if end <= data.nbytes:
+            body = memoryview(text)[start:end] if end <= LONGEST_BYTES else memoryview(bytes(data[start:end]))
+            self._delivered += 1
+            self._deliver(head.request(body))
+            return data[end:] if end < data.nbytes else _NOTHING
+        self._begun, self._in_head = True, False
+        self._head = head
+        self._pieces.append(bytes(data[start:]))
+        self._received = data.nbytes - start
+        self._receive_directly()
+        return _NOTHING
 
     def _feed_parser(self, data: memoryview) -> memoryview:
         """Read `data`; what the parser left, to be read again."""
@@ -100,7 +128,7 @@ class RequestReader:
 
     def _take_body(self, data: memoryview) -> memoryview:
         """Read the body of a request that offers to change the protocol, which the parser leaves alone."""
-        taken = data[: self._content_length]
+        taken = data[: self._head.content_length]
         self._pieces.append(bytes(taken))
         self._received = taken.nbytes
         self._receive_directly()
@@ -109,11 +137,12 @@ class RequestReader:
 
     def _start_message(self) -> None:
         self._begun = False
+        self._parsing = False
         self._in_head = True
         self._head_bytes = 0
+        self._head = _NO_HEAD
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._content_length = 0
         self._pieces: list[bytes] = []
         self._received = 0
         self._chunks = 0
@@ -121,18 +150,12 @@ class RequestReader:
         self._direct: memoryview | None = None
 
     def _receive_directly(self) -> None:
-        self._direct = np.empty(self._content_length, np.uint8).data
+        self._direct = np.empty(self._head.content_length, np.uint8).data
         self._direct[: self._received] = b"".join(self._pieces)
         self._pieces = []
 
     def _finish_message(self, body: memoryview) -> None:
-        path = self._url.partition(b"?")[0]
-        if not path.startswith(b"/"):
-            path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
-        request = Request(
-            self._method, path.decode("utf-8", "surrogateescape"), self._version, self._headers, self._fields,
-            self._keep_alive, body,
-        )  # fmt: skip
+        request = self._head.request(body)
         self._start_message()
         self._delivered += 1
         self._deliver(request)
@@ -144,7 +167,7 @@ class RequestReader:
     # --- called by the parser ---
 
     def on_message_begin(self) -> None:
-        self._begun = True
+        self._begun = self._parsing = True
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -155,18 +178,23 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         parser = self._parser
         self._in_head = False
-        self._method = parser.get_method()
-        self._version = parser.get_http_version()
-        if self._version not in _VERSIONS:
+        version = parser.get_http_version()
+        if version not in _VERSIONS:
             raise UnreadableRequestError
-        self._keep_alive = parser.should_keep_alive()
-        self._fields = fields = {name.lower(): value for name, value in reversed(self._headers)}
-        length = fields.get(b"content-length")
-        if length is not None and b"transfer-encoding" not in fields:
-            self._content_length = int(length)
-            self._check_size(self._content_length)
-        if b"expect" in fields and fields[b"expect"].lower() == b"100-continue" and self._excess is None:
+        fields = {name.lower(): value for name, value in reversed(self._headers)}
+        length = fields.get(b"content-length") if b"transfer-encoding" not in fields else None
+        self._head = Head(
+            parser.get_method(), _path_of(self._url), version, self._headers, fields, parser.should_keep_alive(),
+            0 if length is None else int(length),
+        )  # fmt: skip
+        self._check_size(self._head.content_length)
+        if self._excess is not None:
+            return
+        if b"expect" in fields and fields[b"expect"].lower() == b"100-continue":
             self._agree()
+        if self._unknown:
+            self._heads.remember(self._unknown, self._head)
+            self._unknown = b""
 
     def on_chunk_header(self) -> None:
         self._chunks += 1
@@ -180,8 +208,16 @@ class RequestReader:
             self._check_size(self._received)
 
     def on_message_complete(self) -> None:
-        if self._parser.should_upgrade() and self._content_length > self._received:
+        if self._parser.should_upgrade() and self._head.content_length > self._received:
             self._lacks_body = True
         elif self._excess is None:
             pieces = self._pieces
             self._finish_message(memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces)))
+
+
+def _path_of(url: bytes) -> str:
+    """The path of a request's target, also of one that names the server."""
+    path = url.partition(b"?")[0]
+    if not path.startswith(b"/"):
+        path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
+    return path.decode("utf-8", "surrogateescape")

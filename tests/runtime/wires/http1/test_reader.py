@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import MAXIMUM_CHUNKS
 from charonia_runtime.wires.http1.messages import BodyTooLargeError, Request, TooManyChunksError, UnreadableRequestError
 from charonia_runtime.wires.http1.reader import RequestReader
@@ -19,10 +20,10 @@ DIRECT = 60_000
 class Reading:
     """A reader and what it delivered."""
 
-    def __init__(self) -> None:
+    def __init__(self, heads: KnownHeads | None = None) -> None:
         self.requests: list[Request] = []
         self.agreed = 0
-        self.reader = RequestReader(LIMIT, self.requests.append, self._agree)
+        self.reader = RequestReader(LIMIT, self.requests.append, self._agree, heads or KnownHeads())
 
     def _agree(self) -> None:
         self.agreed += 1
@@ -162,3 +163,50 @@ def test_no_bytes_surprise_it(data: bytes) -> None:
         reading.receive(data)
     except UnreadableRequestError:
         assert reading.requests == [] or data.count(b"\r\n\r\n") > 0
+
+
+def test_a_head_seen_before_gives_the_same_request_with_its_own_body() -> None:
+    heads = KnownHeads()
+    first, second = Reading(heads), Reading(heads)
+    first.receive(post("/a?x=1", b"one"))
+    second.receive(post("/a?x=1", b"two") + post("/a?x=1", b"six"))
+    (before,), (after, last) = first.requests, second.requests
+    assert heads.get(post("/a?x=1", b"two")[:-3]) is not None
+    assert [bytes(request.body) for request in (before, after, last)] == [b"one", b"two", b"six"]
+    assert (after.path, after.headers, after.fields) == (before.path, before.headers, before.fields)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /a HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n",
+        b"\r\n\r\nGET /a HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_heads_that_mean_more_than_a_body_of_a_size_are_parsed_each_time(head: bytes) -> None:
+    heads = KnownHeads()
+    for _ in range(2):
+        reading = Reading(heads)
+        reading.receive(head)
+        assert [request.path for request in reading.requests] == ["/a"]
+    assert heads.get(head[: head.find(b"\r\n\r\n") + 4]) is None
+
+
+def test_a_known_head_over_the_limit_is_refused_each_time() -> None:
+    heads = KnownHeads()
+    for _ in range(2):
+        with pytest.raises(BodyTooLargeError):
+            Reading(heads).receive(b"POST /a HTTP/1.1\r\nContent-Length: 200001\r\n\r\n")
+
+
+def test_known_heads_make_room_for_new_ones() -> None:
+    heads = KnownHeads()
+    sent = [post(f"/{index}", b"") for index in range(2000)]
+    for message in sent:
+        Reading(heads).receive(message)
+    assert heads.get(sent[0]) is None
+    assert heads.get(sent[-1]) is not None
