@@ -31,12 +31,13 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.compatibility import without_effect
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.frontend import Frontend
+from charonia_runtime.cuda.regions import InterprocessMemory
 from charonia_runtime.engine.engine import EXTENSIONS, Engine
 from charonia_runtime.engine.execution.model import Model
 from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
-from charonia_runtime.engine.tracing.tracer import Tracer, make_destination
 from charonia_runtime.engine.shutdown import close_within
+from charonia_runtime.engine.tracing.tracer import Tracer, make_destination
 from charonia_runtime.frontends import load_frontend
 from charonia_runtime.logs import Log, table
 from charonia_runtime.options import ServeOptions
@@ -46,9 +47,9 @@ logger = logging.getLogger(__name__)
 
 _SWITCH_INTERVAL_SECONDS = 0.0005
 """How long a thread may keep the interpreter while the event loop waits for it; Python's default is ten times that."""
-_YOUNG_OBJECTS = 10_000
 _LEAST_SECONDS = 0.5
 """What the last traces get to be written when `--exit-timeout-secs` is over."""
+_YOUNG_OBJECTS = 10_000
 """
 Objects that may pile up before cycles are looked for. Our requests leave none behind, those of grpc.aio five objects
 each: a look every two thousand calls takes a few milliseconds, one every ten thousand is felt.
@@ -200,7 +201,8 @@ class _Server:
 def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositories, tracer: Tracer) -> Engine:
     """Raises InferenceError when the options ask for what cannot be had."""
     environment = options.environment
-    shared_memory = SharedMemoryRegistry(options.shared_memory)
+    cuda = InterprocessMemory() if environment.gpus else None
+    shared_memory = SharedMemoryRegistry(options.shared_memory, cuda=cuda)
     return Engine(
         replace(options.engine, model_repositories=repositories.directories),
         partial(load_backend, directory=Path(options.engine.backend_directory)),

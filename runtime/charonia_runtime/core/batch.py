@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.device import AnyArray, DeviceArray, DeviceBuffer
 from charonia_runtime.core.errors import InferenceError, InternalError, UnsupportedError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ParameterValue
 from charonia_runtime.core.states import SequenceStates, take_states
@@ -70,7 +71,26 @@ class Batch:
         if spec is not None and spec.allow_ragged:
             return np.concatenate([tensor.as_numpy().reshape(-1) for tensor in tensors])
         array = tensors[0].as_numpy() if len(tensors) == 1 else _concatenate(tensors)
-        return _as_backend_sees(array, spec, self.config.batches)
+        if spec is None or spec.reshape is None:
+            return array
+        return array.reshape(_sizes_of_backend(array.shape, spec, self.config.batches))
+
+    def pieces(self, name: str) -> list[AnyArray]:
+        """
+        Input `name` of each request, reshaped as the configuration says, where it lies: on the host or on a device.
+
+        For backends that can read a device's memory. A ragged input is flat. Empty when the requests do not have this
+        (optional) input.
+        """
+        spec, batches = self.config.input(name), self.config.batches
+        arrays: list[AnyArray] = [
+            tensor.on_device or tensor.as_numpy() for request in self.requests if (tensor := request.inputs.get(name))
+        ]
+        if spec is not None and spec.allow_ragged:
+            return [array.reshape((array.size,)) for array in arrays]
+        if spec is None or spec.reshape is None:
+            return arrays
+        return [array.reshape(_sizes_of_backend(array.shape, spec, batches)) for array in arrays]
 
     def mark_inputs_ready(self) -> None:
         """Gathering is over, the model runs now (statistics)."""
@@ -131,11 +151,21 @@ class Batch:
         self._unanswered -= 1
         self.rescheduled.append(index)
 
+    def wanted_on_device(self) -> frozenset[str]:
+        """The outputs that some request takes from a device's memory, so that they are worth leaving there."""
+        return frozenset([
+            output.name
+            for request in self.requests
+            for output in request.outputs
+            if output.on_device or isinstance(output.memory, DeviceBuffer)
+        ])  # fmt: skip
+
     def scatter(
-        self, outputs: Mapping[str, npt.NDArray[Any]], cut: Mapping[str, Sequence[npt.NDArray[Any]]] | None = None
+        self, outputs: Mapping[str, AnyArray], cut: Mapping[str, Sequence[npt.NDArray[Any]]] | None = None
     ) -> None:
         """
-        Answer every request with its rows of `outputs`, reshaped back as the configuration says. Nothing is copied.
+        Answer every request with its rows of `outputs`, reshaped back as the configuration says. Nothing is copied,
+        but from a device to the host, for the requests that want it there: this is where tensors leave devices.
 
         `cut` holds outputs that the backend has already divided: one array for each request, given back as it is.
         A request whose rows are missing from an output gets Triton's UNSUPPORTED error instead. Outputs that are states
@@ -203,11 +233,13 @@ class Batch:
             self._unanswered -= 1
         self._outbox.append((self.requests[index], response))
 
-    def _column(self, name: str, array: npt.NDArray[Any]) -> "_Column":
+    def _column(self, name: str, array: AnyArray) -> "_Column | _DeviceColumn":
         spec = self.config.output(name)
         batches = self.config.batches
         if spec is not None and spec.reshape is not None and (array.ndim or not batches):
-            array = _as_client_sees(array, spec, batches)
+            array = array.reshape(_sizes_of_client(array.shape, spec, batches))
+        if isinstance(array, DeviceArray):
+            return _DeviceColumn(name, array, batches=batches)
         return _Column(name, array, _datatype_of(array, spec), batches=batches)
 
     def _pieces(self, index: int, cut: Mapping[str, Sequence[npt.NDArray[Any]]]) -> list[Tensor]:
@@ -241,14 +273,46 @@ class _Column:
                 return Tensor.from_numpy(self.name, self._array, self._datatype)
             return Tensor(self.name, self._datatype, self._array.shape, self._buffer)
         if self._rows < end:
-            raise UnsupportedError(
-                f"{request.error_prefix}failed to split the output tensor '{self.name}' in responses: expected batch "
-                f"size of at least {end} in model output, got {self._rows}"
-            )
+            raise _too_few_rows(request, self.name, end, self._rows)
         if self._buffer is None:
             return Tensor.from_numpy(self.name, self._array[start:end], self._datatype)
         piece = self._buffer[start * self._row_bytes : end * self._row_bytes]
         return Tensor(self.name, self._datatype, (end - start, *self._tail), piece)
+
+
+class _DeviceColumn:
+    """The same of an output that lies on a device. Requests that do not take it from there get a copy on the host."""
+
+    __slots__ = ("_array", "_batches", "name")
+
+    def __init__(self, name: str, array: DeviceArray, *, batches: bool) -> None:
+        self.name = name
+        self._array = array
+        self._batches = batches
+
+    def cut(self, request: InferenceRequest, start: int, end: int) -> Tensor:
+        """Raises UnsupportedError when the model made fewer rows, InternalError when they cannot be copied."""
+        array = self._array
+        shape, piece = array.shape, array.buffer
+        if self._batches:
+            rows = shape[0] if shape else 0
+            if rows < end:
+                raise _too_few_rows(request, self.name, end, rows)
+            row_bytes = array.datatype.item_size * prod(shape[1:])
+            shape, piece = (end - start, *shape[1:]), piece[start * row_bytes : end * row_bytes]
+        stays = any(
+            output.on_device or isinstance(output.memory, DeviceBuffer)
+            for output in request.outputs
+            if output.name == self.name
+        )
+        return Tensor(self.name, array.datatype, shape, piece if stays else piece.to_host())
+
+
+def _too_few_rows(request: InferenceRequest, name: str, wanted: int, rows: int) -> UnsupportedError:
+    return UnsupportedError(
+        f"{request.error_prefix}failed to split the output tensor '{name}' in responses: expected batch size of at "
+        f"least {wanted} in model output, got {rows}"
+    )
 
 
 def _datatype_of(array: npt.NDArray[Any], spec: TensorSpec | None) -> DataType:
@@ -269,22 +333,20 @@ def _concatenate(tensors: Sequence[Tensor]) -> npt.NDArray[Any]:
     return np.frombuffer(joined, dtype=first.datatype.numpy_dtype).reshape(rows, *tail)
 
 
-def _as_backend_sees(array: npt.NDArray[Any], spec: TensorSpec | None, batches: bool) -> npt.NDArray[Any]:
-    if spec is None or spec.reshape is None:
-        return array
+def _sizes_of_backend(shape: Sequence[int], spec: TensorSpec, batches: bool) -> tuple[int, ...]:
+    """A client's shape of an input as its `reshape` makes it."""
     lead = 1 if batches else 0
-    variable = iter([size for size, dim in zip(array.shape[lead:], spec.dims, strict=True) if dim == -1])
-    return array.reshape(*array.shape[:lead], *(next(variable) if dim == -1 else dim for dim in spec.reshape))
+    variable = iter([size for size, dim in zip(shape[lead:], spec.dims, strict=True) if dim == -1])
+    return (*shape[:lead], *(next(variable) if dim == -1 else dim for dim in spec.reshape or ()))
 
 
-def _as_client_sees(array: npt.NDArray[Any], spec: TensorSpec, batches: bool) -> npt.NDArray[Any]:
-    """Undo the reshape of an output. Raises InternalError when the model produced another size."""
+def _sizes_of_client(shape: Sequence[int], spec: TensorSpec, batches: bool) -> tuple[int, ...]:
+    """A model's shape of an output without its `reshape`. Raises InternalError when the model produced another size."""
     lead = 1 if batches else 0
-    produced = array.shape[lead:]
     variable = iter([
-        size for size, dim in zip(produced, spec.reshape or (), strict=False) if dim == -1
+        size for size, dim in zip(shape[lead:], spec.reshape or (), strict=False) if dim == -1
     ])  # fmt: skip
-    shape = (*array.shape[:lead], *(next(variable, 0) if dim == -1 else dim for dim in spec.dims))
-    if prod(shape) != array.size:
+    sizes = (*shape[:lead], *(next(variable, 0) if dim == -1 else dim for dim in spec.dims))
+    if prod(sizes) != prod(shape):
         raise InternalError(f"output tensor shape does not match size of output for '{spec.name}'")
-    return array.reshape(shape)
+    return sizes

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.device import AnyArray, on_host
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import SequenceState
@@ -14,7 +15,7 @@ from charonia_runtime.core.tensor import Tensor, shape_text
 
 SequenceStates = dict[str, Tensor]
 """The states of one sequence, by the names of the inputs that they become."""
-_Outputs = Mapping[str, npt.NDArray[Any]]
+_Outputs = Mapping[str, AnyArray]
 
 
 def take_states(
@@ -29,9 +30,10 @@ def take_states(
     taken: list[SequenceStates] = [{} for _ in requests]
     hidden: set[str] = set()
     for state in config.states:
-        array = outputs.get(state.output_name)
-        if array is None:
+        produced = outputs.get(state.output_name)
+        if produced is None:
             continue
+        array = on_host(produced)
         _check(config, state, array, sum([request.batch_size for request in requests]))
         if config.output(state.output_name) is None:
             hidden.add(state.output_name)

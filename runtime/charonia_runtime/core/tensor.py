@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.device import DeviceArray, DeviceBuffer
 from charonia_runtime.core.errors import InvalidArgumentError
 
 _LENGTH = struct.Struct("<I")
@@ -30,13 +31,14 @@ class Tensor:
     One named tensor. Never changed after creation, except that the engine replaces a `SharedMemoryRef` by its bytes.
 
     `data` holds the elements in the wire's encoding: little-endian, packed, row-major; BYTES elements each with a
-    4-byte length before them.
+    4-byte length before them. They may lie on a device: whoever asks for `buffer` or `as_numpy` has them copied to the
+    host, once.
     """
 
     name: str
     datatype: DataType
     shape: tuple[int, ...]
-    data: memoryview | SharedMemoryRef
+    data: memoryview | DeviceBuffer | SharedMemoryRef
 
     @classmethod
     def from_numpy(cls, name: str, array: npt.NDArray[Any], datatype: DataType | None = None) -> "Tensor":
@@ -68,10 +70,25 @@ class Tensor:
 
     @property
     def buffer(self) -> memoryview:
-        """The tensor's bytes. Raises TypeError while they still lie in an unresolved shared-memory region."""
-        if isinstance(self.data, SharedMemoryRef):
+        """
+        The tensor's bytes on the host; copied there now where they lie on a device, which may take long.
+
+        Raises TypeError while they still lie in an unresolved shared-memory region, and InternalError with the
+        device's text.
+        """
+        data = self.data
+        if type(data) is memoryview:
+            return data
+        if isinstance(data, SharedMemoryRef):
             raise TypeError(f"tensor '{self.name}' lies in shared memory that has not been resolved")
-        return self.data
+        self.data = host = data.to_host()
+        return host
+
+    @property
+    def on_device(self) -> DeviceArray | None:
+        """The elements where they lie on a device; None where they do not."""
+        data = self.data
+        return DeviceArray(self.datatype, self.shape, data) if isinstance(data, DeviceBuffer) else None
 
     @property
     def byte_size(self) -> int:

@@ -1,9 +1,10 @@
 """
 Regions of shared memory that clients register, and the pieces of them that requests name.
 
-A resolved `memoryview` is the lease of its mapping: unregistering only forgets the region, and the memory is unmapped
-once the last view of a request in flight is gone. So requests resolve inputs and outputs when they are accepted and
-keep the views until they are answered; nothing has to be pinned or released.
+What a reference resolves to (a `memoryview`, or a `DeviceBuffer` on a GPU) is the lease of its mapping: unregistering
+only forgets the region, and the memory is unmapped once the last view of a request in flight is gone. So requests
+resolve inputs and outputs when they are accepted and keep the views until they are answered; nothing has to be pinned
+or released.
 
 Clients own the objects and may write to them or truncate them at any time. The size is looked up again whenever a
 piece is resolved, so a truncated object is an error of that request. A client that truncates between that moment and
@@ -13,6 +14,7 @@ input would have to be read into memory of ours before its model runs. Where cli
 `--allow-client-shm=false` or keep them off the server's /dev/shm.
 """
 
+import logging
 import mmap
 import os
 import stat
@@ -21,12 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.errors import (
     AlreadyExistsError,
     InferenceError,
     InternalError,
     InvalidArgumentError,
     NotFoundError,
+    UnavailableError,
     UnsupportedError,
 )
 from charonia_runtime.core.frontend import option
@@ -35,7 +39,7 @@ from charonia_runtime.core.tensor import SharedMemoryRef
 
 _RESERVED_PREFIX = "triton_python_backend_shm_region_"
 _MAXIMUM = 2**64 - 1
-_CUDA_HANDLE_BYTES = 64
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,14 @@ class SharedMemoryOptions:
 
 
 class CudaMemory(Protocol):
-    """A GPU's side of CUDA regions: what it takes to serve them. The CPU-only server has none."""
+    """The GPUs' side of CUDA regions: what it takes to serve them. A server without a GPU has none."""
 
-    def map(self, raw_handle: bytes, device_id: int, byte_size: int) -> object:
-        """Open the allocation behind a cudaIpcMemHandle_t; it is closed when the result is garbage. Raises OSError."""
+    def map(self, raw_handle: bytes, device_id: int, byte_size: int) -> DeviceBuffer:
+        """
+        Open the allocation behind a cudaIpcMemHandle_t; it is closed when the buffer's owner is garbage.
+
+        Raises InferenceError for a device or a handle that is none, and for an allocation of fewer bytes.
+        """
 
 
 class _SystemMapping:
@@ -78,13 +86,17 @@ class _SystemMapping:
 
 
 class _CudaMapping:
-    """One opened CUDA region."""
+    """One opened CUDA region. Clients may write to it at any time, but its size cannot change."""
 
-    __slots__ = ("memory", "region")
+    __slots__ = ("_memory", "region")
 
-    def __init__(self, region: CudaRegion, memory: object) -> None:
+    def __init__(self, region: CudaRegion, memory: DeviceBuffer) -> None:
         self.region = region
-        self.memory = memory
+        self._memory = memory
+
+    def piece(self, offset: int, byte_size: int, *, writable: bool) -> DeviceBuffer:  # noqa: ARG002 - devices know no such thing
+        """Bytes that the caller has checked to lie in the region."""
+        return self._memory[offset : offset + byte_size]
 
 
 _Region = TypeVar("_Region", SystemRegion, CudaRegion)
@@ -128,16 +140,19 @@ class SharedMemoryRegistry:
         self._mappings[name] = _SystemMapping(SystemRegion(name, key, offset, byte_size), mapping)
 
     def register_cuda(self, name: str, raw_handle: bytes, device_id: int, byte_size: int) -> None:
-        """Open a CUDA IPC handle as region `name`."""
+        """
+        Open a CUDA IPC handle as region `name`.
+
+        Clients hear the same whatever is wrong with it, as from Triton; the log says what.
+        """
         self._check_allowed()
-        if len(raw_handle) != _CUDA_HANDLE_BYTES:
-            raise InvalidArgumentError("'raw_handle' must be a valid base64 encoded cudaIpcMemHandle_t")
         self._check_new(name)
-        if self._cuda is None:
-            raise InvalidArgumentError(f"failed to register CUDA shared memory region: '{name}', GPUs not supported")
         try:
+            if self._cuda is None:
+                raise UnavailableError("the server has no GPU")
             memory = self._cuda.map(raw_handle, device_id, byte_size)
-        except OSError as error:
+        except InferenceError as error:
+            logger.warning("failed to open the CUDA IPC handle of region '%s': %s", name, error)
             raise InvalidArgumentError("failed to register shared memory region: invalid args") from error
         self._mappings[name] = _CudaMapping(CudaRegion(name, device_id, byte_size), memory)
 
@@ -155,11 +170,11 @@ class SharedMemoryRegistry:
 
     # --- what the engine asks ---
 
-    def resolve(self, ref: SharedMemoryRef, *, writable: bool) -> memoryview:
+    def resolve(self, ref: SharedMemoryRef, *, writable: bool) -> memoryview | DeviceBuffer:
         """
         The bytes that `ref` names, as they lie in the client's object: nothing is copied.
 
-        The view keeps the region mapped. Raises NotFoundError or InvalidArgumentError with Triton's texts.
+        The result keeps the region mapped. Raises NotFoundError or InvalidArgumentError with Triton's texts.
         """
         mapping = self._mappings.get(ref.region)
         if mapping is None:
@@ -170,8 +185,6 @@ class SharedMemoryRegistry:
         # Offset and size 0 is refused too, as in Triton, where "the last byte" wraps around.
         if offset + byte_size > mapping.region.byte_size or offset + byte_size == 0:
             raise _out_of_bounds(mapping.region, offset, byte_size)
-        if isinstance(mapping, _CudaMapping):
-            raise UnsupportedError(f"CUDA shared memory region '{ref.region}' can not be used by this model")
         return mapping.piece(offset, byte_size, writable=writable)
 
     # --- parts ---

@@ -18,23 +18,16 @@ from charonia_runtime.core.errors import (
 )
 from charonia_runtime.core.server import CudaRegion, SystemRegion
 from charonia_runtime.core.tensor import SharedMemoryRef
+from charonia_runtime.cuda.regions import InterprocessMemory
 from charonia_runtime.engine.shared_memory import SharedMemoryOptions, SharedMemoryRegistry
+from tests.support.cuda_runtime import PEER_HANDLE, FakeGpus
 
 PAGE = mmap.PAGESIZE
-HANDLE = bytes(64)
+HANDLE = PEER_HANDLE
 OVERFLOW = (
     "Integer overflow detected: byte_size ({byte_size}) + offset ({offset}) exceeds maximum value "
     "(18446744073709551615) for region 'region'"
 )
-
-
-class FakeCuda:
-    """A GPU that maps every handle but the one made of ones."""
-
-    def map(self, raw_handle: bytes, device_id: int, byte_size: int) -> object:
-        if raw_handle == b"\1" * 64:
-            raise OSError("invalid handle")
-        return object()
 
 
 @pytest.fixture
@@ -197,29 +190,84 @@ def test_clients_can_be_kept_out(objects):
 # --- CUDA ---
 
 
-def test_cuda_regions_need_a_gpu(registry):
-    with pytest.raises(InvalidArgumentError) as caught:
+@pytest.fixture
+def gpus():
+    """GPU 1 holds an allocation of another process: 0 to 15 as bytes."""
+    gpus = FakeGpus(2)
+    gpus.peer(bytes(range(16)), device=1)
+    return gpus
+
+
+@pytest.fixture
+def with_gpus(objects, gpus):
+    return SharedMemoryRegistry(directory=objects, cuda=InterprocessMemory(gpus.cuda()))
+
+
+def test_cuda_regions_need_a_gpu(registry, caplog):
+    with pytest.raises(InvalidArgumentError, match=r"^failed to register shared memory region: invalid args$"):
         registry.register_cuda("region", HANDLE, 0, 8)
 
-    assert caught.value.message == "failed to register CUDA shared memory region: 'region', GPUs not supported"
+    assert "IPC handle of region 'region': the server has no GPU" in caplog.text
 
 
-def test_cuda_handles_have_a_length(registry):
-    with pytest.raises(InvalidArgumentError) as caught:
-        registry.register_cuda("region", b"abc", 0, 8)
-
-    assert caught.value.message == "'raw_handle' must be a valid base64 encoded cudaIpcMemHandle_t"
-
-
-def test_cuda_handles_that_do_not_open(objects):
-    registry = SharedMemoryRegistry(directory=objects, cuda=FakeCuda())
-
+@pytest.mark.parametrize(
+    ("region", "reason"),
+    [
+        ((b"\1" * 64, 1, 8), "cudaErrorInvalidResourceHandle"),
+        ((b"abc", 1, 8), "64 bytes, got 3"),
+        ((HANDLE, 0, 8), "cudaErrorInvalidResourceHandle"),
+        ((HANDLE, -1, 8), "cudaErrorInvalidDevice"),
+        ((HANDLE, 2, 8), "cudaErrorInvalidDevice"),
+        ((HANDLE, 1, 17), "the allocation has 16 bytes, the region 17"),
+        ((HANDLE, 1, 0), "the allocation has 16 bytes, the region 0"),
+    ],
+)
+def test_cuda_handles_that_do_not_open(with_gpus, gpus, region, reason, caplog):
     with pytest.raises(InvalidArgumentError, match=r"^failed to register shared memory region: invalid args$"):
-        registry.register_cuda("region", b"\1" * 64, 0, 8)
+        with_gpus.register_cuda("region", *region)
+
+    assert reason in caplog.text
+    assert with_gpus.cuda_regions() == []
+    assert gpus.opened == []
 
 
-def test_the_two_kinds_share_names_and_nothing_else(objects):
-    registry = SharedMemoryRegistry(directory=objects, cuda=FakeCuda())
+def test_pieces_of_a_cuda_region_lie_on_the_device(with_gpus):
+    with_gpus.register_cuda("region", HANDLE, 1, 12)
+
+    piece = with_gpus.resolve(SharedMemoryRef("region", 4, offset=8), writable=True)
+
+    assert piece.device_id == 1
+    assert piece.to_host() == bytes([8, 9, 10, 11])
+    piece.fill(memoryview(b"ab"))
+    whole = with_gpus.resolve(SharedMemoryRef("region", 12), writable=False)
+    assert whole.to_host() == bytes([0, 1, 2, 3, 4, 5, 6, 7]) + b"ab" + bytes([10, 11])
+    with pytest.raises(InvalidArgumentError, match=r"^Invalid offset \+ byte size for shared memory region: 'region'$"):
+        with_gpus.resolve(SharedMemoryRef("region", 8, offset=8), writable=False)
+
+
+def test_cuda_memory_stays_open_until_the_last_request_ends(with_gpus, gpus):
+    with_gpus.register_cuda("region", HANDLE, 1, 16)
+    piece = with_gpus.resolve(SharedMemoryRef("region", 4), writable=False)
+
+    with_gpus.unregister_cuda("region")
+    assert len(gpus.opened) == 1
+    assert piece.to_host() == bytes(range(4))
+    del piece
+    assert gpus.opened == []
+
+
+def test_the_same_handle_twice(with_gpus, gpus):
+    with_gpus.register_cuda("one", HANDLE, 1, 16)
+    with_gpus.register_cuda("two", HANDLE, 1, 8)
+
+    with_gpus.unregister_cuda("one")
+
+    assert len(gpus.opened) == 1
+    assert with_gpus.resolve(SharedMemoryRef("two", 2), writable=False).to_host() == b"\0\1"
+
+
+def test_the_two_kinds_share_names_and_nothing_else(with_gpus):
+    registry = with_gpus
     registry.register_cuda("cuda", HANDLE, 1, 8)
     registry.register_system("system", "/area", 0, 8)
 
@@ -235,8 +283,6 @@ def test_the_two_kinds_share_names_and_nothing_else(objects):
     assert caught.value.message == (
         "The region named 'system' is registered as system shared memory, not CUDA shared memory"
     )
-    with pytest.raises(UnsupportedError):
-        registry.resolve(SharedMemoryRef("cuda", 8), writable=False)
     registry.unregister_system("cuda")
     registry.unregister_system()
     assert registry.cuda_regions() == [CudaRegion("cuda", 1, 8)]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from charonia_runtime.core import dlpack as core_dlpack
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.tensor import Tensor as WireTensor
 from charonia_runtime.stub import dlpack
@@ -104,18 +105,18 @@ def test_capsules_cross_as_well() -> None:
 
 
 def test_memory_lives_exactly_as_long_as_somebody_looks() -> None:
-    before = len(dlpack._exported)
+    before = len(core_dlpack._exported)
     unused = Tensor("A", np.arange(5)).to_dlpack()
     seen = np.from_dlpack(Tensor("A", np.arange(5)))
     ours = Tensor.from_dlpack("B", Tensor("A", np.arange(5)).to_dlpack())
     array = ours.as_numpy()
     del ours
     gc.collect()
-    assert len(dlpack._exported) == before + 3
+    assert len(core_dlpack._exported) == before + 3
     assert array.tolist() == seen.tolist() == [0, 1, 2, 3, 4]
     del unused, seen, array
     gc.collect()
-    assert len(dlpack._exported) == before
+    assert len(core_dlpack._exported) == before
 
 
 def test_what_dlpack_cannot_carry() -> None:
@@ -143,7 +144,7 @@ class OnDevice:
     def __dlpack__(self, **_: Any) -> Any:
         data = memoryview(self.array).cast("B")
         capsule = dlpack.export(data, DataType.FP32, self.array.shape)
-        managed = dlpack._ManagedTensor.from_address(dlpack._pointer_of(capsule, b"dltensor"))
+        managed = core_dlpack.ManagedTensor.from_address(dlpack._pointer_of(capsule, b"dltensor"))
         managed.tensor.device_type = 2
         return capsule
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, RequestedOutput
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, shape_text
@@ -22,9 +23,9 @@ _BATCH_DIMENSION_NOTE = (
 
 
 class MemoryResolver(Protocol):
-    """Finds the bytes that a client's reference names; the view keeps them mapped. Raises InferenceError."""
+    """Finds the bytes that a client's reference names; the result keeps them mapped. Raises InferenceError."""
 
-    def __call__(self, ref: SharedMemoryRef, *, writable: bool) -> memoryview: ...
+    def __call__(self, ref: SharedMemoryRef, *, writable: bool) -> memoryview | DeviceBuffer: ...
 
 
 class _Input:
@@ -85,7 +86,7 @@ class Admission:
                 return 0
             accepted = known.accepted.get(tensor.shape)
             data = tensor.data
-            if accepted is None or type(data) is not memoryview or data.nbytes != accepted[1]:
+            if accepted is None or isinstance(data, SharedMemoryRef) or data.nbytes != accepted[1]:
                 return 0
             if accepted[0] != rows:
                 if rows and accepted[0]:

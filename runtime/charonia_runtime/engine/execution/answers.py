@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, pack_bytes
@@ -75,11 +76,11 @@ class AnswerFinisher:
         return tensor
 
 
-def write(tensor: Tensor, memory: memoryview, ref: SharedMemoryRef) -> Tensor:
+def write(tensor: Tensor, memory: memoryview | DeviceBuffer, ref: SharedMemoryRef) -> Tensor:
     """
-    Copy the tensor's bytes into a client's memory. The result refers to them.
+    Copy the tensor's bytes into a client's memory, on the host or on a device. The result refers to them.
 
-    Raises InternalError when they do not fit.
+    Raises InternalError when they do not fit, or when a device fails.
     """
     size = tensor.byte_size
     if size > memory.nbytes:
@@ -87,7 +88,10 @@ def write(tensor: Tensor, memory: memoryview, ref: SharedMemoryRef) -> Tensor:
             f"shared memory size specified with the request for output '{tensor.name}' ({memory.nbytes} bytes) "
             f"should be at least {size} bytes to hold the results"
         )
-    memory[:size] = tensor.buffer
+    if isinstance(memory, DeviceBuffer):
+        memory.fill(tensor.data if isinstance(tensor.data, DeviceBuffer) else tensor.buffer)
+    else:
+        memory[:size] = tensor.buffer
     return Tensor(tensor.name, tensor.datatype, tensor.shape, ref)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 
@@ -82,9 +83,12 @@ def total_bytes(parts: Sequence[bytes | memoryview]) -> int:
     return sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in parts])
 
 
-def _bytes_of(tensor: Tensor, memory: memoryview | None) -> memoryview | None:
+def _bytes_of(tensor: Tensor, memory: memoryview | DeviceBuffer | None) -> memoryview | None:
     """The tensor's bytes, which may have been written to the client's memory already."""
     data = tensor.data
     if not isinstance(data, SharedMemoryRef):
-        return data
-    return None if memory is None else memory[: data.byte_size]
+        return tensor.buffer
+    if memory is None:
+        return None
+    written = memory[: data.byte_size]
+    return written.to_host() if isinstance(written, DeviceBuffer) else written

@@ -1,0 +1,124 @@
+"""The face of the CUDA runtime on a stand-in, and the stand-in against the real bindings where they are installed."""
+
+import inspect
+import re
+import sys
+
+import pytest
+
+from charonia_runtime.core.errors import InternalError, UnavailableError
+from charonia_runtime.cuda.runtime import Cuda
+from tests.support.cuda_runtime import PEER_HANDLE, FakeGpus, cudaError_t
+
+
+@pytest.fixture
+def gpus() -> FakeGpus:
+    return FakeGpus(2)
+
+
+@pytest.fixture
+def cuda(gpus: FakeGpus) -> Cuda:
+    return gpus.cuda()
+
+
+FUNCTIONS = sorted(
+    name for name in vars(FakeGpus) if re.match("cuda[A-Z]", name) and inspect.isfunction(vars(FakeGpus)[name])
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_stand_in_has_the_bindings_names_and_arguments(name: str) -> None:
+    real = pytest.importorskip("cuda.bindings.runtime", reason="the package cuda-bindings is not installed")
+    signature = (getattr(real, name).__doc__ or "").splitlines()[0]
+    arguments = re.search(r"\((.*)\)", signature)
+    assert arguments is not None, signature
+    names = [part.split(":")[0].split()[-1] for part in arguments.group(1).split(",") if part.strip()]
+    own = [parameter for parameter in inspect.signature(vars(FakeGpus)[name]).parameters if parameter != "self"]
+    assert own == names
+
+
+def test_the_stand_in_has_the_bindings_constants() -> None:
+    real = pytest.importorskip("cuda.bindings.runtime", reason="the package cuda-bindings is not installed")
+    for name, value in vars(FakeGpus).items():
+        if name.startswith("cuda") and isinstance(value, int):
+            assert int(getattr(real, name)) == value
+    for kind in ("cudaError_t", "cudaMemcpyKind", "cudaStreamCaptureMode"):
+        for member in getattr(FakeGpus, kind):
+            assert int(getattr(getattr(real, kind), member.name)) == member.value
+    assert isinstance(real.cudaIpcMemHandle_t().getPtr(), int)
+
+
+def test_the_bindings_are_named_when_they_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(UnavailableError, match=r'cuda-bindings package: pip install "charonia\[gpu\]"'):
+        Cuda.open("gpu")
+
+
+def test_errors_have_cuda_s_words(gpus: FakeGpus, cuda: Cuda) -> None:
+    with pytest.raises(InternalError, match=r"^cudaSetDevice failed: text of 101 \(cudaErrorInvalidDevice\)$"):
+        cuda.use(7)
+    gpus.failing["cudaMalloc"] = cudaError_t.cudaErrorMemoryAllocation
+    with pytest.raises(InternalError, match=r"^cudaMalloc failed: text of 2 \(cudaErrorMemoryAllocation\)$"):
+        cuda.allocate(1)
+
+
+def test_a_device_is_used_for_a_while(gpus: FakeGpus, cuda: Cuda) -> None:
+    def fail() -> None:
+        with cuda.on(1):
+            assert gpus.device() == 1
+            cuda.use(7)
+
+    with pytest.raises(InternalError):
+        fail()
+    assert gpus.device() == 0
+
+
+def test_copies_are_there_after_waiting(gpus: FakeGpus, cuda: Cuda) -> None:
+    stream = cuda.create_stream()
+    source, target = cuda.allocate_pinned(16), cuda.allocate(16)
+    cuda.copy(target, source, 16, stream)
+    assert gpus.bytes_at(target, 16) == b"\xa5" * 16
+    memory = gpus.find(source)
+    assert memory is not None
+    memory.memory[:] = 7
+    cuda.wait_asleep(stream, cuda.create_event())
+    assert gpus.bytes_at(target, 16) == b"\7" * 16
+    cuda.free(target)
+    cuda.free_pinned(source)
+    cuda.destroy_stream(stream)
+    assert gpus.in_use() == gpus.in_use(pinned=True) == 0
+
+
+@pytest.mark.parametrize(("priority", "level"), [(1, -5), (0, 0), (-1, 0)])
+def test_priorities(gpus: FakeGpus, cuda: Cuda, priority: int, level: int) -> None:
+    assert gpus.stream(cuda.create_stream(priority=priority)).priority == level
+
+
+def test_graphs_run_what_was_recorded_each_time(gpus: FakeGpus, cuda: Cuda) -> None:
+    stream = cuda.create_stream()
+    source, target = cuda.allocate(4), cuda.allocate(4)
+    cuda.begin_capture(stream)
+    cuda.copy(target, source, 4, stream)
+    graph = cuda.end_capture(stream)
+    cuda.wait(stream)
+    for value in (1, 2):
+        memory = gpus.find(source)
+        assert memory is not None
+        memory.memory[:] = value
+        cuda.launch(graph, stream)
+        cuda.wait(stream)
+        assert gpus.bytes_at(target, 4) == bytes([value] * 4)
+    cuda.destroy_graph(graph)
+    assert gpus.graphs == {}
+
+
+def test_handles_of_other_processes(gpus: FakeGpus, cuda: Cuda) -> None:
+    peer = gpus.peer(b"abcd", device=1)
+    with pytest.raises(InternalError, match="cudaIpcOpenMemHandle failed"):
+        cuda.open_handle(PEER_HANDLE)
+    with pytest.raises(InternalError, match="64 bytes, got 3"):
+        cuda.open_handle(b"abc")
+    cuda.use(1)
+    assert cuda.open_handle(PEER_HANDLE) == (peer.address, 4)
+    cuda.close_handle(peer.address)
+    assert gpus.opened == []
