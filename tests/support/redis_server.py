@@ -19,13 +19,14 @@ def require_redis_server() -> str:
 
 
 @contextmanager
-def redis_server(*arguments: str) -> Iterator[int]:
-    """Runs a server while it is held; gives its port."""
+def redis_server(*arguments: str, tls: bool = False) -> Iterator[int]:
+    """Runs a server while it is held; gives its port, which with `tls` is the only one and speaks nothing else."""
     program = require_redis_server()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *arguments]
+    ports = ["--port", "0", "--tls-port", str(port)] if tls else ["--port", str(port)]
+    command = [program, *ports, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *arguments]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
             _wait_until_it_listens(port)

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
+
+from typing_extensions import override
 
 from charonia_runtime.core.cache import CacheUse
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
@@ -33,7 +36,7 @@ class Cache:
     def __init__(self, settings: dict[str, str]) -> None:
         """Raises InvalidArgumentError, naming the setting, for what is wrong or missing."""
         try:
-            from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection
+            from redis.asyncio import BlockingConnectionPool, Connection, Redis
         except ImportError as error:
             raise InvalidArgumentError(
                 "the cache 'redis' needs the Python package 'redis': pip install 'charonia[redis]'"
@@ -41,7 +44,7 @@ class Cache:
         given = _checked(settings)
         security = _connection_security(given)
         pool = BlockingConnectionPool(
-            connection_class=SSLConnection if security else Connection,
+            connection_class=_secure_connection(given.get("sni")) if security else Connection,
             host=given["host"],
             port=_number(given, "port", 0),
             username=given.get("user"),
@@ -120,14 +123,26 @@ def _connection_security(settings: dict[str, str]) -> dict[str, Any]:
     """What the connection's TLS needs; nothing where it is off."""
     if settings.get("tls_enabled", "false").lower() not in {"true", "1", "yes"}:
         return {}
-    if settings.get("sni", settings["host"]) != settings["host"]:
-        raise InvalidArgumentError(
-            "Failed to initialize RedisCache: 'sni' other than 'host' is not supported, connect by the server's name"
-        )
     names = {"cert": "ssl_certfile", "key": "ssl_keyfile", "cacert": "ssl_ca_certs"}
-    return {"ssl_cert_reqs": "required"} | {
-        theirs: settings[ours] for ours, theirs in names.items() if ours in settings
-    }
+    files = {theirs: settings[ours] for ours, theirs in names.items() if ours in settings}
+    for ours in names.keys() & settings.keys():
+        if not os.access(settings[ours], os.R_OK):
+            raise InvalidArgumentError(
+                f"Failed to initialize RedisCache: cannot read '{settings[ours]}', the file of '{ours}'"
+            )
+    return {"ssl_cert_reqs": "required", "ssl_check_hostname": True, **files}
+
+
+def _secure_connection(name: str | None) -> type[Any]:
+    """Connections by TLS to a server that has the certificate of this name; None for that of its address."""
+    from redis.asyncio import SSLConnection
+
+    class NamedConnection(SSLConnection):
+        @override
+        def _connection_arguments(self) -> Mapping[str, Any]:
+            return {**super()._connection_arguments(), "server_hostname": name}
+
+    return SSLConnection if name is None else NamedConnection
 
 
 def _seconds(settings: dict[str, str], name: str, default_ms: int) -> float:
