@@ -16,7 +16,7 @@ Fields = list[tuple[bytes, bytes]]
 
 _FIELD_OVERHEAD_BYTES: Final = 32
 """What RFC 7541 section 4.1 adds to name and value for the size of a field."""
-_HARD_LIMIT_FACTOR: Final = 4
+HARD_LIMIT_FACTOR: Final = 4
 """A block this many times over the limit ends the connection, a smaller one only its stream."""
 _MAXIMUM_RESIZES: Final = 2
 """Table size updates before a block's fields: more make no sense (RFC 7541 section 4.2), and each costs as a field."""
@@ -36,24 +36,25 @@ class BlockDecoder:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._decoder = Decoder(max_header_list_size=limit_bytes * _HARD_LIMIT_FACTOR)
+        self._decoder = Decoder(max_header_list_size=limit_bytes * HARD_LIMIT_FACTOR)
         self._table = self._decoder.header_table = _WatchedTable()
         self._heads: dict[bytes, RequestHead] = {}
         self._cached_bytes = 0
 
-    def head(self, block: bytes) -> RequestHead:
+    def head(self, block: bytes, *, ends: bool) -> RequestHead:
         """
-        The head that a request's block says.
+        The head that a request's block says; `ends` if no body follows.
 
         Raises ConnectionFault where the block cannot be read, StreamFault where it can and the request is malformed.
         """
-        known = self._heads.get(block)
-        if known is not None:
-            return known
-        fields, size = self._decode(block)
-        head = request_head(fields)
-        if not self._table.changed:
-            self._keep(block, head, len(block) + size)
+        head = self._heads.get(block)
+        if head is None:
+            fields, size = self._decode(block)
+            head = request_head(fields)
+            if not self._table.changed:
+                self._keep(block, head, len(block) + size)
+        if ends and head.content_length > 0:
+            raise StreamFault(errors.PROTOCOL_ERROR, "a body that did not come")
         return head
 
     def check_trailers(self, block: bytes) -> None:

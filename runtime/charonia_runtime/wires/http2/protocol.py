@@ -1,0 +1,142 @@
+"""A connection on an asyncio transport."""
+
+import asyncio
+from collections.abc import MutableSet
+from typing import Any, Final
+
+from typing_extensions import override
+
+from charonia_runtime.wires.http2.connection import Connection
+from charonia_runtime.wires.http2.limits import LINGER_SECONDS, Limits
+from charonia_runtime.wires.http2.stream import Handler
+
+_GATHERED_BYTES: Final = 64 * 1024
+"""Up to this size frames are written as one buffer: cheaper to copy than to hand over in pieces."""
+
+
+class ConnectionProtocol(asyncio.BufferedProtocol):
+    """
+    Reads into a buffer that all connections share, and writes once for each turn of the loop.
+
+    What a read leaves over of a frame is kept and put before the next one. `lost` is done when the connection is gone.
+    """
+
+    def __init__(self, handler: Handler, limits: Limits, read_buffer: memoryview, connections: MutableSet[Any]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._read_buffer = read_buffer
+        self._connections = connections
+        self._rest = b""
+        self._transport: asyncio.Transport | None = None
+        self._is_hanging_up = False
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+        self.connection = Connection(handler, limits, self._loop.time(), self._wake)
+
+    # --- the transport's side ---
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment] # sockets have full transports
+        ssl_object = transport.get_extra_info("ssl_object")
+        if ssl_object is not None and ssl_object.selected_alpn_protocol() != "h2":
+            self.abort()
+            return
+        self._connections.add(self)
+        self._flush()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        self._transport = None
+        self.connection.lose()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    @override
+    def get_buffer(self, sizehint: int) -> memoryview:
+        rest = self._rest
+        if not rest:
+            return self._read_buffer
+        self._read_buffer[: len(rest)] = rest
+        return self._read_buffer[len(rest) :]
+
+    @override
+    def buffer_updated(self, nbytes: int) -> None:
+        connection = self.connection
+        connection.outbox.is_awake = True
+        end = len(self._rest) + nbytes
+        data = self._read_buffer[:end]
+        taken = connection.receive(data, self._loop.time())
+        self._rest = b"" if taken == end else data[taken:].tobytes()
+        self._flush()
+
+    @override
+    def pause_writing(self) -> None:
+        self.connection.outbox.is_writable = False
+
+    @override
+    def resume_writing(self) -> None:
+        outbox = self.connection.outbox
+        outbox.is_writable = True
+        if not outbox.is_awake:
+            outbox.is_awake = True
+            self._flush()
+
+    # --- writing ---
+
+    def _wake(self) -> None:
+        self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        outbox = self.connection.outbox
+        while (transport := self._transport) is not None and (outbox.is_writable or self.connection.is_closed):
+            frames = outbox.take()
+            if not frames:
+                if outbox.resume_drained():
+                    continue
+                break
+            if len(frames) == 1:
+                transport.write(frames[0])
+            elif outbox.last_size <= _GATHERED_BYTES:
+                transport.write(b"".join(frames))
+            else:
+                transport.writelines(frames)
+        outbox.is_awake = False
+        if self.connection.is_closed:
+            self._hang_up()
+
+    # --- endings ---
+
+    def tick(self, now: float) -> None:
+        """Do what the time asks for."""
+        self.connection.tick(now)
+        if self.connection.is_closed:
+            self._flush()
+
+    def drain(self) -> None:
+        """Ask the client to go elsewhere, serve what it has begun, close."""
+        self.connection.drain(self._loop.time())
+
+    def abort_unless_used(self) -> None:
+        """Close if the client has not said yet that it speaks HTTP/2."""
+        if not self.connection.has_shaken_hands:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way."""
+        self.connection.lose()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _hang_up(self) -> None:
+        transport = self._transport
+        if self._is_hanging_up or transport is None:
+            return
+        self._is_hanging_up = True
+        if not self.connection.is_dismissed:
+            transport.close()
+            return
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            transport.close()
+        self._loop.call_later(LINGER_SECONDS, transport.abort)
