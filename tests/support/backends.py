@@ -55,7 +55,15 @@ class FakeLoopInstance:
         self.running: list[tuple[Batch, Callable[[], None]]] = []
         self.more: list[bool] = []
         self.ready = True
+        self.willing = True
+        self.winding_up = False
         self.closed = False
+
+    async def agrees(self) -> bool:
+        return self.willing
+
+    def wind_up(self) -> None:
+        self.winding_up = True
 
     def begin(self, batch: Batch, done: Callable[[], None], *, more: bool = False) -> None:
         assert not self.closed

@@ -33,6 +33,8 @@ class FakeModel:
         self.updates: list[ModelConfig] = []
         self.in_place = True
         self.ready = True
+        self.willing = True
+        self.winding_up = False
         self.closed = False
         self.labels: dict[str, list[str]] = {}
         self.composing: tuple[FakeModel, ...] = ()
@@ -42,6 +44,12 @@ class FakeModel:
     @property
     def in_flight(self) -> int:
         return len(self.requests)
+
+    async def agrees(self) -> bool:
+        return self.willing
+
+    def wind_up(self) -> None:
+        self.winding_up = True
 
     def submit(self, request: InferenceRequest) -> None:
         if self.closed:
@@ -67,6 +75,7 @@ class FakeModel:
         await self._idle.wait()
 
     async def close(self) -> None:
+        assert self.winding_up, "first it must hear that no request comes any more"
         assert not self.closed
         assert not self.requests
         self.closed = True

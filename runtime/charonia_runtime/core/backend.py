@@ -83,6 +83,9 @@ class LoopInstance(Protocol):
     def ready(self) -> bool:
         """Whether it can run a batch now; one whose process died cannot until there is another."""
 
+    async def agrees(self) -> bool:
+        """Whether the model itself says that it is ready; True where it has no say."""
+
     def begin(self, batch: Batch, done: Callable[[], None], *, more: bool = False) -> None:
         """
         Start a batch, without blocking. Call `done` on the event loop once its execution is over.
@@ -90,6 +93,9 @@ class LoopInstance(Protocol):
         The batch's requests are answered before that, or later where the model is decoupled. With `more`, another batch
         follows at once, to be executed after this one: what starts them may wait for the last, which has no `more`.
         """
+
+    def wind_up(self) -> None:
+        """It gets no batches any more but those that wait already: it may give up what will never be answered."""
 
     async def close(self) -> None:
         """Free what the instance holds. Called once, after the last batch."""

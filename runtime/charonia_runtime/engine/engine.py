@@ -214,14 +214,20 @@ class Engine:
             return False
         if not self._options.strict_readiness:
             return True
-        if self._options.steady_readiness and self._settled_once and not self._missing:
-            return self._registry.all_alive()
-        self._settled_once = self._registry.all_settled()
-        return self._settled_once and not self._missing
+        if self._missing:
+            return False
+        if not (self._options.steady_readiness and self._settled_once):
+            self._settled_once = self._registry.all_settled()
+        if not (self._settled_once and self._registry.all_alive()):
+            return False
+        return all(await asyncio.gather(*(serving.agrees() for serving in self._registry.serving())))
 
     async def is_model_ready(self, name: str, version: int = ANY_VERSION) -> bool:
-        """Whether a version serves and can do so: not while all of its processes are dead."""
-        return self.serves(name, version) and self._registry.find(name, version).copy.ready
+        """Whether a version serves and can do so: not while all of its processes are dead, or it says otherwise."""
+        if not self.serves(name, version):
+            return False
+        found = self._registry.find(name, version).copy
+        return found.ready and await found.agrees()
 
     def serves(self, name: str, version: int = ANY_VERSION) -> bool:
         """Whether a request for the model would find a version now."""

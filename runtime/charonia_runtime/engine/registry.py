@@ -181,6 +181,11 @@ class ModelRegistry:
         """Every copy of a model that may have requests in flight."""
         return [copy for version in self.versions(name) for copy in version.copies]
 
+    def serving(self) -> list[ModelCopy]:
+        """The copies of all models that get requests."""
+        versions = (version for versions in self._models.values() for version in versions.by_number.values())
+        return [version.serving.copy for version in versions if version.serving is not None]
+
     def names(self) -> list[str]:
         return sorted(self._models)
 
@@ -197,8 +202,7 @@ class ModelRegistry:
 
     def all_alive(self) -> bool:
         """Steady readiness: whatever serves can do so; what loads or failed beside it does not count."""
-        serving = (version.serving for versions in self._models.values() for version in versions.by_number.values())
-        return all(each is None or each.copy.ready for each in serving)
+        return all(copy.ready for copy in self.serving())
 
     def index(self, directories: Mapping[str, int], *, ready: bool = False) -> list[IndexEntry]:
         """

@@ -41,6 +41,8 @@ class FrameKind(IntEnum):
     NOTICE = 28
     ROOM = 29
     """Asks for a REPLY once the client of a decoupled model's request can take more responses."""
+    READINESS = 30
+    """What the model's `is_ready` returned, or raised."""
     # both ways
     SEGMENT = 32
     SEGMENT_GONE = 33

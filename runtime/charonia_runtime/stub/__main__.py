@@ -16,11 +16,11 @@ def _provide_package() -> None:
 
 
 def main() -> None:
-    """Arguments: descriptors of channel, lifeline and first segment, the segment's size, growth in bytes, a name."""
+    """Arguments: descriptors of channel, lifeline, questions and segment, the segment's size and growth, a name."""
     if sys.version_info < (3, 10):  # noqa: UP036  # the interpreter is the user's
         sys.exit(f"the Python backend needs Python 3.10 or later; {sys.executable} is {sys.version.split()[0]}")
-    numbers = [int(argument) for argument in sys.argv[1:6]]
-    name = sys.argv[6]
+    numbers = [int(argument) for argument in sys.argv[1:7]]
+    name = sys.argv[7]
     sys.path[0] = ""
     sys.argv[:] = [""]
     _provide_package()

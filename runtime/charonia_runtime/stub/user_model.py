@@ -53,6 +53,8 @@ class UserModel:
         self._model = model
         self._execute: Callable[[list[Any]], Any] | None = getattr(model, "execute", None)
         self._path = path
+        self.check: Callable[[], Any] | None = getattr(model, "is_ready", None)
+        """Tells whether the model can serve now."""
         self.asynchronous = inspect.iscoroutinefunction(self._execute)
 
     @classmethod

@@ -10,6 +10,8 @@ import sys
 import time
 import traceback
 from contextlib import suppress
+from functools import partial
+from threading import Thread
 from typing import Any
 
 from charonia_runtime.core.errors import ErrorCode, InferenceError
@@ -20,16 +22,19 @@ from charonia_runtime.stub import lifeline, triton_python_backend_utils
 from charonia_runtime.stub.answers import WrongResultError, answer, check_result
 from charonia_runtime.stub.context import Phase, context
 from charonia_runtime.stub.exceptions import describe
+from charonia_runtime.stub.readiness import ReadinessCheck, answer_questions
 from charonia_runtime.stub.request import InferenceRequest
 from charonia_runtime.stub.session import Session
 from charonia_runtime.stub.user_model import MissingExecuteError, UserModel, auto_complete, import_model
 
 
-def run(name: str, channel: int, lifeline_pipe: int, segment: int, segment_bytes: int, growth_bytes: int) -> None:  # noqa: PLR0917
-    """Serve until the server says to end. `channel`, `lifeline_pipe` and `segment` are inherited descriptors."""
+def run(  # noqa: PLR0917
+    name: str, channel: int, lifeline_pipe: int, questions: int, segment: int, segment_bytes: int, growth_bytes: int
+) -> None:
+    """Serve until the server says to end. `channel`, the two pipes and `segment` are inherited descriptors."""
     lifeline.hold(lifeline_pipe)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for descriptor in (channel, lifeline_pipe, segment):
+    for descriptor in (channel, lifeline_pipe, questions, segment):
         os.set_inheritable(descriptor, False)
     own_end = socket.socket(fileno=channel)
     session = Session(BlockingChannel(own_end), name, segment=segment, size=segment_bytes, growth_bytes=growth_bytes)
@@ -38,14 +43,16 @@ def run(name: str, channel: int, lifeline_pipe: int, segment: int, segment_bytes
     for alias in ("triton_python_backend_utils", "c_python_backend_utils"):
         sys.modules[alias] = triton_python_backend_utils
     session.send(FrameKind.STARTED)
-    Worker(session).serve()
+    Worker(session, questions).serve()
 
 
 class Worker:
     """What the server's commands do."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, questions: int) -> None:
+        """`questions` is the pipe of the server's questions whether the model is ready."""
         self._session = session
+        self._questions = questions
         self._module: Any = None
         self._model = UserModel.missing()
 
@@ -91,13 +98,21 @@ class Worker:
         else:
             gc.freeze()  # what the model has loaded stays: no collection need look at it again
             context.phase = Phase.EXECUTE
-            self._session.send(FrameKind.INITIALIZED, {})
+            if not self._model.asynchronous:
+                self._answer_questions()
+            self._session.send(FrameKind.INITIALIZED, {"has_check": self._model.check is not None})
 
     def _import(self, document: dict[str, Any]) -> None:
         context.model_name = document["model_name"]
         context.version_directory = document["version_directory"]
         if self._module is None:
             self._module = import_model(document["model_file"], document["module_name"], document["search_paths"])
+
+    def _answer_questions(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Have a thread ask the model's `is_ready`, where it has one, when the server asks."""
+        if self._model.check is not None:
+            answer = partial(answer_questions, self._session, self._questions, ReadinessCheck(self._model.check, loop))
+            Thread(target=answer, name="is_ready", daemon=True).start()
 
     def _finalize(self) -> None:
         context.phase = Phase.FINALIZE
@@ -125,6 +140,7 @@ class Worker:
     async def _serve_coroutines(self) -> None:
         """Run the model's coroutines on this thread's event loop; those of decoupled models side by side."""
         loop = asyncio.get_running_loop()
+        self._answer_questions(loop)
         arrived: asyncio.Queue[None] = asyncio.Queue()
         commands = self._session.commands
         self._session.watch(commands, lambda: loop.call_soon_threadsafe(arrived.put_nowait, None))

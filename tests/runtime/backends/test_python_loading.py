@@ -360,6 +360,7 @@ async def test_cpu_only_inputs_are_yes_or_no(tmp_path: Path) -> None:
         ({"shm-growth-byte-size": "0"}, "shm-growth-byte-size can't be smaller than or equal to zero."),
         ({"shm-region-prefix-name": ""}, "shm-region-prefix-name must at least contain one character."),
         ({"thread-pool-size": "0"}, "thread-pool-size can't be less than 1."),
+        ({"unload-timeout-seconds": "-1"}, "unload-timeout-seconds can't be smaller than zero."),
         ({"stub-timeout-seconds": "soon"}, "stub-timeout-seconds must be an integer, found 'soon'"),
     ],
 )

@@ -244,6 +244,24 @@ async def test_steady_readiness_begins_when_every_model_is_ready(make_engine, tm
     await engine.stop()
 
 
+@pytest.mark.parametrize("steady", [True, False])
+async def test_a_model_may_say_that_it_is_not_ready(make_engine, tmp_path, steady):
+    for name in ("a", "b"):
+        write_model(tmp_path, name)
+    engine = make_engine(steady_readiness=steady)
+    await engine.start()
+    assert await engine.is_ready()
+
+    async def disagree():
+        return False
+
+    engine._registry.find("b", -1).copy.agrees = disagree
+    assert not await engine.is_ready()
+    assert await engine.is_model_ready("a")
+    assert not await engine.is_model_ready("b")
+    await engine.stop()
+
+
 @pytest.mark.parametrize("strict", [True, False])
 async def test_an_engine_that_retires_is_not_ready_and_serves(make_engine, tmp_path, strict):
     write_model(tmp_path, "a")

@@ -74,13 +74,16 @@ class Backend:
         def start() -> tuple[StubProcess, StubCalls]:
             stub, calls = first.pop() if first else self._start(placement.name, self._config)
             try:
-                stub.ask(FrameKind.INITIALIZE, self._instance(placement), FrameKind.INITIALIZED, calls.serve)
+                answer = stub.ask(FrameKind.INITIALIZE, self._instance(placement), FrameKind.INITIALIZED, calls.serve)
             except InternalError:
                 self._end(stub, calls)
                 raise
+            stub.has_check = answer["has_check"]
             return stub, calls
 
-        return PythonInstance(placement.name, self._config, start, self._files.call_soon)
+        return PythonInstance(
+            placement.name, self._config, start, self._files.call_soon, unload_seconds=self._settings.unload_seconds
+        )
 
     def close(self) -> None:
         spare, self._spare = self._spare, None

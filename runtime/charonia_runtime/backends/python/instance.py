@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from charonia_runtime.backends.python.calls import StubCalls
+from charonia_runtime.backends.python.patience import Patience
+from charonia_runtime.backends.python.readiness import Readiness
 from charonia_runtime.backends.python.restart import Backoff
 from charonia_runtime.backends.python.running import RunningBatch, RunningBatches
 from charonia_runtime.backends.python.stub_process import StubProcess, unhealthy
@@ -32,10 +34,19 @@ class PythonInstance:
     See `core.backend.LoopInstance`. Made in a loader thread, used on the event loop.
 
     When the child dies, the requests that it ran fail and the instance takes no further batch until a new child runs;
-    one that arrives nevertheless waits for it. Repeated deaths are answered with growing pauses.
+    one that arrives nevertheless waits for it. Repeated deaths are answered with growing pauses. A child whose model is
+    unloaded is killed when nothing is heard of it for `unload_seconds`; the requests that wait for it fail.
     """
 
-    def __init__(self, name: str, config: ModelConfig, start: Start, call_soon: Callable[..., object] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: ModelConfig,
+        start: Start,
+        call_soon: Callable[..., object] | None,
+        *,
+        unload_seconds: float = 0,
+    ) -> None:
         self._name = name
         self._config = config
         self._start = start
@@ -50,6 +61,9 @@ class PythonInstance:
         self._notice: int | None = None
         self._stub, self._calls = start()
         self._running = self._calls.caller = RunningBatches(name, config, self._stub)
+        self._readiness = Readiness(name, self._stub)
+        self._patience = Patience(unload_seconds, self._owes_answers, self._give_up)
+        self._given_up = False
         self._alive = True
         if call_soon is not None:
             call_soon(self._attach)
@@ -59,9 +73,19 @@ class PythonInstance:
         """Whether a child runs that can take requests."""
         return self._alive
 
+    async def agrees(self) -> bool:
+        return self._alive and await self._readiness.ask()
+
+    def wind_up(self) -> None:
+        self._patience.start()
+
     def begin(self, batch: Batch, done: Done, *, more: bool = False) -> None:
         if self._loop is None:
             self._attach()
+        if self._given_up:
+            batch.fail(unhealthy(self._name))
+            done()
+            return
         if not self._alive:
             self._waiting.append((batch, done))
             return
@@ -80,8 +104,9 @@ class PythonInstance:
             self._stub.release()
 
     async def close(self) -> None:
-        """`finalize` the model and end its child, however long `finalize` takes; a busy child is killed."""
+        """`finalize` the model and end its child; a busy child is killed."""
         self._closing = True
+        self.wind_up()
         if self._restarting is not None:
             self._restarting.cancel()
             with suppress(asyncio.CancelledError):
@@ -92,6 +117,7 @@ class PythonInstance:
             if self._alive and not self._running.busy:
                 await self._finalize()
         finally:
+            self._patience.stop()
             self._disconnect()
             await asyncio.to_thread(self._stub.kill)
             self._running.fail(unhealthy(self._name))
@@ -123,6 +149,7 @@ class PythonInstance:
         if isinstance(self._stub.channel, LoopChannel):
             self._stub.channel.close()
         self._calls.close()
+        self._readiness.close()
 
     async def _finalize(self) -> None:
         if self._finalized is None or self._ended is None:
@@ -147,11 +174,25 @@ class PythonInstance:
         if self._closing:
             return
         end = self._stub.kill()
+        if self._given_up:
+            self._waiting += self._running.take_unstarted()
+            self._owed += self._running.fail(unhealthy(self._name))
+            self._release_waiting()
+            return
         logger.error("%s: the stub process died (%s), it is started again", self._name, end)
         self._waiting += self._running.take_unstarted()
         self._owed += self._running.fail(unhealthy(self._name))
         self._backoff.died(time.monotonic() - self._stub.started)
         self._restarting = asyncio.ensure_future(self._restart())
+
+    def _owes_answers(self) -> bool:
+        """Whether the child can and must do something. While it waits for other models, they must."""
+        return self._alive and (self._closing or self._running.owes) and not self._calls.waiting
+
+    def _give_up(self) -> None:
+        logger.error("%s: the model is unloaded and nothing is heard of the stub process, it is killed", self._name)
+        self._given_up = True
+        self._lost()
 
     async def _restart(self) -> None:
         while not self._closing:
@@ -168,6 +209,7 @@ class PythonInstance:
                 self._release_waiting()
                 continue
             self._running = self._calls.caller = RunningBatches(self._name, self._config, self._stub)
+            self._readiness = Readiness(self._name, self._stub)
             self._alive = True
             self._loop = None
             self._attach()
@@ -206,6 +248,7 @@ class PythonInstance:
         self._lost()
 
     def _received(self, frame: Frame) -> None:
+        self._patience.heard = True
         match frame.kind:
             case FrameKind.ANSWER:
                 self._running.answer(frame)
@@ -217,6 +260,8 @@ class PythonInstance:
                 self._running.abandon(frame)
             case FrameKind.IS_CANCELLED:
                 self._running.is_cancelled(frame)
+            case FrameKind.READINESS:
+                self._readiness.answered(frame)
             case FrameKind.ROOM:
                 self._running.when_room(frame)
             case FrameKind.FINALIZED:

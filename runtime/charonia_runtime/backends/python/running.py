@@ -66,6 +66,11 @@ class RunningBatches:
         return any(not running.executed for running in self._batches.values())
 
     @property
+    def owes(self) -> bool:
+        """Whether a request is not answered."""
+        return bool(self._batches)
+
+    @property
     def callers(self) -> tuple[str, ...]:
         """See `called_models.Caller`."""
         for running in self._batches.values():

@@ -22,6 +22,11 @@ class Settings:
     prefix: str = "triton_python_backend_shm_region_"
     """What shared memory is called in messages. It has no name anywhere else."""
     interpreter: str = sys.executable
+    unload_seconds: float = 600.0
+    """
+    How long a child whose model is unloaded may be silent while it owes an answer, or the end of `finalize`, before it
+    is killed; 0 for ever, as in Triton. This setting is our own.
+    """
 
 
 def read_settings(values: Mapping[str, str]) -> Settings:
@@ -36,13 +41,18 @@ def read_settings(values: Mapping[str, str]) -> Settings:
     timeout_seconds = _integer(values, "stub-timeout-seconds", int(defaults.timeout_seconds))
     if timeout_seconds <= 0:
         raise InvalidArgumentError("stub-timeout-seconds can't be smaller than or equal to zero.")
+    unload_seconds = _integer(values, "unload-timeout-seconds", int(defaults.unload_seconds))
+    if unload_seconds < 0:
+        raise InvalidArgumentError("unload-timeout-seconds can't be smaller than zero.")
     prefix = values.get("shm-region-prefix-name", defaults.prefix)
     if not prefix:
         raise InvalidArgumentError("shm-region-prefix-name must at least contain one character.")
     if _integer(values, "thread-pool-size", 1) < 1:
         raise InvalidArgumentError("thread-pool-size can't be less than 1.")
     interpreter = values.get("python-runtime", "") or defaults.interpreter
-    return Settings(default_bytes, growth_bytes, float(timeout_seconds), prefix, interpreter)
+    return Settings(
+        default_bytes, growth_bytes, float(timeout_seconds), prefix, interpreter, unload_seconds=float(unload_seconds)
+    )
 
 
 def check_parameters(config: ModelConfig) -> None:

@@ -65,6 +65,8 @@ class StubProcess:
     def __init__(self, name: str, interpreter: Interpreter, settings: Settings) -> None:
         """Raises InternalError when there is no memory for it or it does not start in time."""
         self.name = name
+        self.has_check = False
+        """Whether the model has an `is_ready`; known when it is initialized."""
         self.started = time.monotonic()
         self.segments = SegmentTable()
         self.layouts = LayoutCodec()
@@ -74,7 +76,8 @@ class StubProcess:
         ours, theirs = socket.socketpair()
         self._link = _Link(BlockingChannel(ours, writable=False))
         lifeline, self._lifeline = os.pipe()
-        inherited = [theirs.fileno(), lifeline, segment]
+        questions, self._questions = os.pipe()
+        inherited = [theirs.fileno(), lifeline, questions, segment]
         sizes = [settings.default_bytes, settings.growth_bytes]
         try:
             self._process = subprocess.Popen(  # noqa: S603  # the interpreter is the operator's choice
@@ -87,11 +90,13 @@ class StubProcess:
         except OSError as error:
             os.close(segment)
             os.close(self._lifeline)
+            os.close(self._questions)
             ours.close()
             raise InternalError(f"Failed to start the stub process '{name}': {error}") from error
         finally:
             theirs.close()
             os.close(lifeline)
+            os.close(questions)
         first = self._first = self.segments.add(_FIRST_SEGMENT, segment, settings.default_bytes)
         self.arena = Arena(
             key,
@@ -164,6 +169,11 @@ class StubProcess:
             raise InternalError(answer["error"])
         return answer
 
+    def ask_readiness(self) -> None:
+        """Have the model's `is_ready` called, whatever else the child does; READINESS is the answer."""
+        with suppress(OSError):  # it is dead, which is noticed elsewhere
+            os.write(self._questions, b"?")
+
     def accept_segment(self, frame: Frame) -> bool:
         """Map or unmap what the child says of its segments. False when the frame says something else."""
         if frame.kind == FrameKind.SEGMENT:
@@ -198,6 +208,7 @@ class StubProcess:
             self._process.wait()
             self._link.channel.close()
             os.close(self._lifeline)
+            os.close(self._questions)
         code = self._process.returncode
         return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 

@@ -84,6 +84,10 @@ class EnsembleModel:
         """Whether every step could run now."""
         return all(copy.ready for copy in self.composing)
 
+    async def agrees(self) -> bool:
+        """Whether the models of all steps say that they are ready."""
+        return all(await asyncio.gather(*(copy.agrees() for copy in self.composing)))
+
     @property
     def labels(self) -> Labels:
         return self._crew.labels
@@ -114,6 +118,9 @@ class EnsembleModel:
 
     async def drain(self) -> None:
         await self._idle.wait()
+
+    def wind_up(self) -> None:
+        """Its steps may serve others: they are not its own to give up."""
 
     async def close(self) -> None:
         self._closed = True

@@ -42,12 +42,18 @@ class ModelCopy(Protocol):
     def ready(self) -> bool:
         """Whether an instance can run a request now: false while the processes of all of them are dead."""
 
+    async def agrees(self) -> bool:
+        """Whether the model itself says that it is ready; True where it has no say."""
+
     def submit(self, request: InferenceRequest) -> None: ...
 
     def cancel(self, request: InferenceRequest) -> None: ...
 
     async def drain(self) -> None:
         """Return once nothing is in flight. Requests are still accepted meanwhile."""
+
+    def wind_up(self) -> None:
+        """No request will be submitted any more: what will never be answered may be given up."""
 
     async def close(self) -> None:
         """Free everything. Called once, after the last request."""

@@ -65,6 +65,9 @@ class Runner(Protocol):
     def ready(self) -> bool:
         """Whether the instance can run a batch now."""
 
+    async def agrees(self) -> bool:
+        """Whether the model itself says that the instance is ready; True where it has no say."""
+
     @property
     def at_once(self) -> int:
         """How many batches are worth handing over together."""
@@ -74,6 +77,9 @@ class Runner(Protocol):
 
     def execute(self, requests: list[InferenceRequest]) -> Execution:
         """Execute a batch here and now. Only when free and `at_hand`."""
+
+    def wind_up(self) -> None:
+        """Only what waits already will still be begun: what will never be answered may be given up."""
 
     async def close(self) -> None:
         """Finish the running batch and free the instance."""
@@ -108,6 +114,12 @@ class InstanceThread:
     @property
     def at_once(self) -> int:
         return self.pace.at_once
+
+    async def agrees(self) -> bool:
+        return True
+
+    def wind_up(self) -> None:
+        """A thread cannot be ended from outside."""
 
     async def close(self) -> None:
         self._inbox.put(None)
@@ -218,7 +230,14 @@ class LoopRunner:
     def execute(self, requests: list[InferenceRequest]) -> Execution:  # noqa: ARG002 - never at hand
         raise InternalError("this instance does not run on the event loop's thread")
 
+    async def agrees(self) -> bool:
+        return await self._instance.agrees()
+
+    def wind_up(self) -> None:
+        self._instance.wind_up()
+
     async def close(self) -> None:
+        self._instance.wind_up()
         if self._running or self._done:
             self._idle = self._loop.create_future()
             await self._idle

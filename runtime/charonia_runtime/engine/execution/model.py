@@ -133,6 +133,10 @@ class Model:
         """Whether an instance can run a request now."""
         return any(runner.ready for runner in self._runners)
 
+    async def agrees(self) -> bool:
+        """Whether every instance that can run a request says that it is ready, as the model sees it itself."""
+        return all(await asyncio.gather(*(runner.agrees() for runner in self._runners if runner.ready)))
+
     def submit(self, request: InferenceRequest) -> None:
         """
         Check and queue a request.
@@ -148,6 +152,11 @@ class Model:
     async def drain(self) -> None:
         """Wait until every accepted request is answered."""
         await self._flow.drain()
+
+    def wind_up(self) -> None:
+        """No request will be submitted any more: instances may give up what will never be answered."""
+        for runner in self._runners:
+            runner.wind_up()
 
     async def close(self) -> None:
         """

@@ -41,6 +41,9 @@ class WrappedModel:
     def ready(self) -> bool:
         return self._model.ready
 
+    async def agrees(self) -> bool:
+        return await self._model.agrees()
+
     def submit(self, request: InferenceRequest) -> None:
         self._model.submit(request)
 
@@ -49,6 +52,9 @@ class WrappedModel:
 
     async def drain(self) -> None:
         await self._model.drain()
+
+    def wind_up(self) -> None:
+        self._model.wind_up()
 
     async def close(self) -> None:
         await self._model.close()

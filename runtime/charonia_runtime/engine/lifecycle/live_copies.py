@@ -40,6 +40,7 @@ class LiveCopies:
         gone = self._gone.setdefault(copy, asyncio.Event())
         await self._until_unused(copy)
         try:
+            copy.wind_up()
             await copy.drain()
             await copy.close()
         except Exception:

@@ -108,6 +108,15 @@ async def test_requests_are_checked_like_those_of_any_model():
 # --- what is not there ---
 
 
+async def test_it_agrees_when_the_models_of_its_steps_do():
+    bench = a_chain()
+    assert await bench.model.agrees()
+    bench["b"].willing = False
+    assert not await bench.model.agrees()
+    bench.model.wind_up()
+    assert not bench["a"].winding_up
+
+
 async def test_an_optional_input_is_left_out():
     config = an_ensemble(
         [("a", {"A": "X", "B": "W"}, {"OUT": "Y"})], ("X", a_tensor("W", DataType.INT32, 4, optional=True))

@@ -322,6 +322,46 @@ async def test_a_model_is_ready_while_one_of_its_instances_is(tmp_path):
     await model.close()
 
 
+async def test_a_model_agrees_when_all_of_its_instances_that_live_do(tmp_path):
+    backend = fake_backend(echo, on_event_loop=True)
+    model = await load(tmp_path, backend, config(count=2))
+    first, second = backend.made[0].instances
+    assert await model.agrees()
+    first.willing = False
+    assert not await model.agrees()
+    first.ready = False
+    assert await model.agrees()
+    second.willing = False
+    assert not await model.agrees()
+    await model.close()
+
+
+async def test_threads_have_no_say(tmp_path):
+    model = await load(tmp_path, fake_backend())
+    assert await model.agrees()
+    model.wind_up()
+    await model.close()
+
+
+async def test_instances_hear_that_the_model_winds_up(tmp_path):
+    backend = fake_backend(echo, on_event_loop=True)
+    model = await load(tmp_path, backend, config(count=2))
+    instances = backend.made[0].instances
+    assert [instance.winding_up for instance in instances] == [False, False]
+    model.wind_up()
+    assert [instance.winding_up for instance in instances] == [True, True]
+    await model.close()
+
+
+async def test_surplus_instances_wind_up(tmp_path):
+    backend = fake_backend(echo, on_event_loop=True)
+    model = await load(tmp_path, backend, config(count=2))
+    instances = backend.made[0].instances
+    await model.update_instances(config(count=1))
+    assert sorted((instance.winding_up, instance.closed) for instance in instances) == [(False, False), (True, True)]
+    await model.close()
+
+
 async def test_a_loop_instance(tmp_path):
     backend = fake_backend(echo, on_event_loop=True)
     model = await load(tmp_path, backend)
