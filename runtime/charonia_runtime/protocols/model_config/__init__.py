@@ -45,6 +45,11 @@ def complete(config: ModelConfig) -> ModelConfig:
     return config_of(printed(document))
 
 
+def render_text(config: ModelConfig) -> str:
+    """A `config.pbtxt` that says what the configuration's document says; defaults that are empty go without saying."""
+    return text_form.render(json_form.message_of(config.document))
+
+
 def to_message(document: Mapping[str, Any]) -> Any:
     """The protobuf `ModelConfig` that a configuration's document describes."""
     return json_form.message_of(document)

@@ -53,6 +53,11 @@ def parse(text: bytes, path: str) -> Document:
     return sparse_document(config)
 
 
+def render(message: Any) -> str:
+    """A `ModelConfig` message as text, its fields in the order of their declaration."""
+    return str(text_format.MessageToString(message, as_utf8=True, use_index_order=True))
+
+
 def _minus_at_number(match: re.Match[str]) -> str:
     """`-  1` as `  -1`, which keeps every column; the library knows only the latter."""
     return match["kept"] or f"{match['space']}-"
