@@ -4,6 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 
+def _nothing() -> None:
+    """For one that watches nothing any more."""
+
+
 class Patience:
     """
     Watches one instance from `start` to `stop`.
@@ -17,7 +21,7 @@ class Patience:
         self.heard = False
         """To be set with each sign of life."""
         self._seconds = seconds
-        self._owes = owes
+        self._owes: Callable[[], object] = owes
         self._give_up = give_up
         self._timer: asyncio.TimerHandle | None = None
 
@@ -28,14 +32,15 @@ class Patience:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._look)
 
     def stop(self) -> None:
+        """Watch no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._owes = self._give_up = _nothing  # whom they led to need not wait for a collection
 
     def _look(self) -> None:
         self._timer = None
-        owes = self._owes()
-        if owes and not self.heard:
+        if self._owes() and not self.heard:
             self._give_up()
         else:
             self.start()
