@@ -72,7 +72,7 @@ def read(text: bytes) -> Any:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return _read_refused(text)
-    if text.count(b":") != _member_count(document) and _has_repeated_keys(text):
+    if text.count(b":") != member_count(document) and _has_repeated_keys(text):
         return _read_refused(text)
     return document
 
@@ -123,7 +123,7 @@ def as_object(value: Any) -> dict[str, Any]:
     raise InternalError("attempt to access JSON non-object as object")
 
 
-def _member_count(document: Any) -> int:
+def member_count(document: Any) -> int:
     """Members of all objects; objects in a list that begins with something else may be missed."""
     count, pending = 0, [document]
     while pending:

@@ -15,6 +15,7 @@ from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, pack_bytes
 from charonia_runtime.protocols import json_output
 from charonia_runtime.protocols.v2_json.data import encode_data
 from charonia_runtime.protocols.v2_json.header import Header, OutputForm, read_header
+from charonia_runtime.protocols.v2_json.large_arrays import LargeTextReader
 
 _REMEMBERED_HEADERS = 512
 _REMEMBERED_HEADER_BYTES = 4096
@@ -30,6 +31,7 @@ class RequestDecoder:
     def __init__(self, maximum_bytes: int) -> None:
         self._maximum_bytes = maximum_bytes
         self._remembered: dict[bytes, Header] = {}
+        self._large = LargeTextReader()
 
     def decode(
         self, text: bytes, binary: memoryview, model_name: str, model_version: int, sink: ResponseSink
@@ -69,7 +71,7 @@ class RequestDecoder:
                 f"request JSON size of {len(text)} bytes exceeds the maximum allowed input size of "
                 f"{self._maximum_bytes} bytes. Use --http-max-input-size to increase the limit."
             )
-        header = read_header(text, binary_bytes, model_name, self._maximum_bytes)
+        header = read_header(text, binary_bytes, model_name, self._maximum_bytes, self._large)
         if len(text) <= _REMEMBERED_HEADER_BYTES:
             if len(self._remembered) >= _REMEMBERED_HEADERS:
                 del self._remembered[next(iter(self._remembered))]

@@ -13,6 +13,7 @@ from charonia_runtime.core.errors import InferenceError, InternalError, InvalidA
 from charonia_runtime.core.tensor import Tensor, bytes_of, pack_bytes, shape_text, unpack_bytes
 from charonia_runtime.protocols import json_output
 from charonia_runtime.protocols.json_text import as_array, as_string
+from charonia_runtime.protocols.v2_json.large_arrays import NumberArray
 
 MAXIMUM_DEPTH = 100
 _MAXIMUM_INT64 = 2**63 - 1
@@ -75,6 +76,11 @@ def decode_data(name: str, datatype: DataType, shape: tuple[int, ...], data: Any
     if datatype is DataType.INVALID:
         raise InvalidArgumentError(f"invalid datatype for input {name}")
     count = _element_count(name, datatype, shape, maximum_bytes)
+    if isinstance(data, NumberArray):
+        decoded = _decode_array(datatype, data, count)
+        if decoded is not None:
+            return decoded
+        data = data.values()
     try:
         given = as_array(data)
         if count and datatype is not DataType.BYTES:
@@ -155,6 +161,18 @@ def _decode_numbers(datatype: DataType, data: list[Any], count: int) -> memoryvi
     if gathered.itemsize == datatype.item_size:
         return memoryview(gathered).cast("B").toreadonly()
     return bytes_of(np.frombuffer(gathered, dtype=gathered.typecode).astype(datatype.numpy_dtype)).toreadonly()
+
+
+def _decode_array(datatype: DataType, data: NumberArray, count: int) -> memoryview | None:
+    """The elements without a list of them; None where that is not possible, or something is wrong with them."""
+    elements = _ELEMENTS.get(datatype)
+    if elements is None or elements is _BOOLEANS:
+        return None
+    numbers = data.numbers("d" if elements is _SINGLES else elements.typecode)
+    if numbers is None or numbers.size != count:
+        return None
+    with np.errstate(over="ignore"):  # infinity, as in Triton
+        return bytes_of(numbers.astype(datatype.numpy_dtype)).toreadonly()
 
 
 def _gather(elements: _Elements, values: list[Any]) -> "array[Any] | None":

@@ -10,6 +10,7 @@ from charonia_runtime.core.request import ParameterValue, RequestedOutput, Seque
 from charonia_runtime.core.tensor import SharedMemoryRef, shape_text
 from charonia_runtime.protocols import json_text
 from charonia_runtime.protocols.v2_json.data import decode_data
+from charonia_runtime.protocols.v2_json.large_arrays import FROM_BYTES, LargeTextReader
 
 _MAXIMUM_INT64 = 2**63 - 1
 _LONGEST_CORRELATION_ID = 128
@@ -57,13 +58,14 @@ class Header:
         return f"[request id: {self.id or '<id_unknown>'}] "
 
 
-def read_header(text: bytes, binary_bytes: int, model_name: str, maximum_bytes: int) -> Header:
+def read_header(text: bytes, binary_bytes: int, model_name: str, maximum_bytes: int, large: LargeTextReader) -> Header:
     """
-    The header in `text`, of a request to `model_name` with `binary_bytes` behind it.
+    The header in `text`, of a request to `model_name` with `binary_bytes` behind it. `large` reads it if it is large.
 
     Raises InferenceError with Triton's text for the first fault.
     """
-    return _HeaderReader(model_name, binary_bytes, maximum_bytes).read(json_text.read(text))
+    document = large.read(text) if len(text) >= FROM_BYTES else json_text.read(text)
+    return _HeaderReader(model_name, binary_bytes, maximum_bytes).read(document)
 
 
 def parameter_value(key: str, value: Any) -> ParameterValue:
