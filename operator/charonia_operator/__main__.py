@@ -2,12 +2,14 @@
 
 import logging
 import sys
+from typing import Any, cast
 
 import kopf
 
 from charonia_operator.cluster import Cluster
 from charonia_operator.handlers import registry
 from charonia_operator.models import ModelWatch
+from charonia_operator.naming import FIELD_MANAGER
 from charonia_operator.queue import WorkQueue
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.settings import Settings
@@ -29,6 +31,7 @@ def main() -> None:
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         liveness_endpoint=liveness,
+        identity=cast("Any", FIELD_MANAGER),  # kopf's own takes the user's name, and users of containers may have none
     )
 
 
