@@ -2,25 +2,25 @@
 
 
 class Budget:
-    """
-    A leaky bucket: so many events at once, and so many more a second.
+    """A leaky bucket: so many events at once, so many more a second, and so many more for each piece of honest work."""
 
-    `spent` is public because honest work lowers it where every call would count.
-    """
+    __slots__ = ("_at", "_earned", "_per_second", "_size", "_spent", "_worth")
 
-    __slots__ = ("_at", "_per_second", "_size", "spent")
-
-    def __init__(self, size: int, per_second: float, now: float) -> None:
+    def __init__(self, size: int, per_second: float, worth: int, now: float) -> None:
         self._size = size
         self._per_second = per_second
+        self._worth = worth
         self._at = now
-        self.spent = 0.0
+        self._spent = 0.0
+        self._earned = 0
 
-    def spend(self, now: float) -> bool:
-        """Count an event; False if it is one too many."""
-        self.spent += 1
-        if self.spent <= self._size:
+    def spend(self, now: float, earned: int, amount: int = 1) -> bool:
+        """Count an event; False if it is one too many. `earned` is all the honest work that was ever done."""
+        self._spent += amount
+        if self._spent <= self._size:
             return True
-        self.spent = max(1.0, self.spent - (now - self._at) * self._per_second)
+        recovered = (now - self._at) * self._per_second + (earned - self._earned) * self._worth
         self._at = now
-        return self.spent <= self._size
+        self._earned = earned
+        self._spent = max(float(amount), self._spent - recovered)
+        return self._spent <= self._size

@@ -3,39 +3,28 @@
 from collections.abc import Callable
 from typing import Final
 
-from charonia_runtime.wires.http2 import errors
+from charonia_runtime.wires.http2 import errors, frames
+from charonia_runtime.wires.http2.block_assembly import BlockAssembly
 from charonia_runtime.wires.http2.budgets import Budget
-from charonia_runtime.wires.http2.control import DRAIN_PING, KEEPALIVE_PING, ControlFrames, check_dependency
+from charonia_runtime.wires.http2.control import DRAIN_PING, KEEPALIVE_PING, ControlFrames
 from charonia_runtime.wires.http2.deadlines import Deadlines
 from charonia_runtime.wires.http2.errors import ConnectionFault, StreamFault
 from charonia_runtime.wires.http2.frame_reader import FrameReader
-from charonia_runtime.wires.http2.frames import (
-    CONTINUATION,
-    END_HEADERS,
-    END_STREAM,
-    HAS_PRIORITY,
-    HEADERS,
-    PADDED,
-    PUSH_PROMISE,
-    RST_STREAM,
-    SETTINGS,
-    SMALLEST_FRAME_LIMIT,
-    STREAM_MASK,
-    goaway,
-    ping,
-    rst_stream,
-    window_update,
-)  # fmt: skip
 from charonia_runtime.wires.http2.header_blocks import HARD_LIMIT_FACTOR, BlockDecoder
 from charonia_runtime.wires.http2.keepalive import Keepalive, Verdict
-from charonia_runtime.wires.http2.limits import BUFFERED_BYTES, CONTINUATION_FRAMES, Limits
+from charonia_runtime.wires.http2.limits import BUFFERED_BYTES, Limits
 from charonia_runtime.wires.http2.outbox import Outbox
 from charonia_runtime.wires.http2.stream import Handler, Stream
 
 _REMEMBERED_RESETS: Final = 1024
 """Streams that we ended early: what is still on its way for them is no fault of the client."""
-_ANSWER_WORTH: Final = 8
-"""Chores that an answer pays for."""
+_ANSWER_WORTH_RESETS: Final = 1
+_FRAME_WORTH_CHORES: Final = 8
+"""What an answer and each of its frames pay for: clients tell for each frame that they have taken it, often twice."""
+_SETTINGS_CHORES: Final = 10
+"""SETTINGS cost this much, and one for each stream, since they may change all windows."""
+_LONG_LIFE_SECONDS: Final = 1.0
+"""Whoever resets streams after this time can only do it as often as streams may be open at once."""
 
 
 class Connection:
@@ -58,19 +47,22 @@ class Connection:
         self._keepalive = Keepalive(limits, now)
         self._control = ControlFrames(self, self.outbox, self._keepalive, limits)
         self._decoder = BlockDecoder(limits.header_list_bytes)
-        self._block_limit = limits.header_list_bytes * HARD_LIMIT_FACTOR
-        self._reader = FrameReader(
-            self, limits.frame_bytes, min(max(self._block_limit, SMALLEST_FRAME_LIMIT), limits.frame_bytes)
-        )
-        self._block: _Block | None = None
-        self._resets = Budget(limits.resets, limits.resets_per_second, now)
-        self._chores = Budget(limits.chores, limits.chores_per_second, now)
+        self._blocks = BlockAssembly(limits.header_list_bytes * HARD_LIMIT_FACTOR)
+        self._reader = FrameReader(self, limits)
+        self._answered = 0
+        self._resets = Budget(limits.resets, limits.resets_per_second, _ANSWER_WORTH_RESETS, now)
+        self._chores = Budget(limits.chores, limits.chores_per_second, _FRAME_WORTH_CHORES, now)
         self._own_resets: dict[int, None] = {}
         self._received = 0
         self._half_window = limits.connection_window_bytes // 2
         self._low_window = limits.stream_window_bytes // 2
         self._deadlines = Deadlines(limits, now)
         self._final_stream_id: int | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client has said that it speaks HTTP/2."""
+        return self._control.has_settings
 
     @property
     def has_shaken_hands(self) -> bool:
@@ -90,11 +82,11 @@ class Connection:
         except ConnectionFault as fault:
             self.dismiss(fault.code, fault.reason)
             return len(data)
-        self._deadlines.saw_rest(now, has_rest=taken < len(data) or self._block is not None)
+        self._deadlines.saw_rest(now, has_rest=taken < len(data) or self._blocks.is_open)
         return taken
 
     def begin_data(self, stream_id: int, flags: int, length: int, body_length: int) -> Stream | None:
-        if self._block is not None:
+        if self._blocks.is_open:
             raise ConnectionFault(errors.PROTOCOL_ERROR, "DATA in the middle of a header block")
         self._received += length
         if self._received > self._half_window:
@@ -103,7 +95,7 @@ class Connection:
         if stream is None or stream.has_ended:
             self._stray_data(stream_id, stream)
             return None
-        ends = flags & END_STREAM
+        ends = flags & frames.END_STREAM
         if not (body_length or ends):
             self._chore()
         stream.receive_window -= length
@@ -126,50 +118,29 @@ class Connection:
             stream.receiver.ended()
 
     def frame(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
-        if self._block is not None and kind != CONTINUATION:
+        if self._blocks.is_open and kind != frames.CONTINUATION:
             raise ConnectionFault(errors.PROTOCOL_ERROR, "a frame in the middle of a header block")
-        if kind == HEADERS:
-            self._headers(flags, stream_id, payload)
-            return
-        if kind == CONTINUATION:
-            self._continuation(flags, stream_id, payload)
-            return
-        self._chore()
-        if not self._control.has_settings and (kind != SETTINGS or flags & 1):
+        if not self._control.has_settings and (kind != frames.SETTINGS or flags & frames.ACK):
             raise ConnectionFault(errors.PROTOCOL_ERROR, "the first frame is SETTINGS")
-        if kind == RST_STREAM:
+        if kind == frames.HEADERS:
+            if self._blocks.begin(flags, stream_id, payload):
+                self._take_block()
+            return
+        if kind == frames.CONTINUATION:
+            if self._blocks.go_on(flags, stream_id, payload):
+                self._take_block()
+            return
+        self._chore(_SETTINGS_CHORES + len(self.streams) if kind == frames.SETTINGS else 1)
+        if kind == frames.RST_STREAM:
             self._rst_stream(stream_id, payload)
-        elif kind == PUSH_PROMISE:
+        elif kind == frames.PUSH_PROMISE:
             raise ConnectionFault(errors.PROTOCOL_ERROR, "clients do not push")
         else:
             self._control.take(kind, flags, stream_id, payload)
 
-    def _headers(self, flags: int, stream_id: int, payload: memoryview) -> None:
-        if not self._control.has_settings:
-            raise ConnectionFault(errors.PROTOCOL_ERROR, "the first frame is SETTINGS")
-        if flags & (PADDED | HAS_PRIORITY):
-            payload = _strip(payload, flags, stream_id)
-        block = payload.tobytes()
-        if len(block) > self._block_limit:
-            raise ConnectionFault(errors.ENHANCE_YOUR_CALM, "a header block over the limit")
-        ends = bool(flags & END_STREAM)
-        if flags & END_HEADERS:
-            self._take_block(stream_id, block, ends=ends)
-        else:
-            self._block = _Block(stream_id, block, ends=ends)
-
-    def _continuation(self, flags: int, stream_id: int, payload: memoryview) -> None:
-        block = self._block
-        if block is None or block.stream_id != stream_id:
-            raise ConnectionFault(errors.PROTOCOL_ERROR, "CONTINUATION of nothing")
-        block.add(payload)
-        if block.size > self._block_limit or len(block.parts) > CONTINUATION_FRAMES:
-            raise ConnectionFault(errors.ENHANCE_YOUR_CALM, "a header block over the limit")
-        if flags & END_HEADERS:
-            self._block = None
-            self._take_block(stream_id, b"".join(block.parts), ends=block.ends)
-
-    def _take_block(self, stream_id: int, block: bytes, *, ends: bool) -> None:
+    def _take_block(self) -> None:
+        """Take a complete header block: a request begins, or ends with trailers."""
+        stream_id, block, ends = self._blocks.stream_id, self._blocks.block, self._blocks.ends
         if stream_id <= self.last_stream_id:
             self._take_trailers(stream_id, block, ends=ends)
             return
@@ -191,6 +162,7 @@ class Connection:
         stream = Stream(stream_id, head, self, self.outbox)
         stream.receive_window = self._limits.stream_window_bytes
         stream.send_window = self.outbox.initial_window
+        stream.opened_at = self.now
         stream.has_ended = ends
         self.streams[stream_id] = stream
         receiver = self._handler.begin(stream)
@@ -228,8 +200,10 @@ class Connection:
             raise ConnectionFault(errors.PROTOCOL_ERROR, "RST_STREAM of a stream that was never opened")
         stream = self.streams.get(stream_id)
         if stream is not None:
+            is_rapid = not stream.has_begun and self.now - stream.opened_at < _LONG_LIFE_SECONDS
             self._abort(stream, int.from_bytes(payload))
-            self._count_reset()
+            if is_rapid:
+                self._count_reset()
 
     def _stray_data(self, stream_id: int, stream: Stream | None) -> None:
         if not stream_id & 1 or stream_id > self.last_stream_id:
@@ -248,7 +222,7 @@ class Connection:
         size = self._limits.stream_window_bytes - stream.receive_window
         if size >= self._low_window and not stream.is_held and not stream.has_ended and stream.id in self.streams:
             stream.receive_window += size
-            self.outbox.control(window_update(stream.id, size))
+            self.outbox.control(frames.window_update(stream.id, size))
 
     def reset(self, stream: Stream, code: int) -> None:
         """End a stream for the handler."""
@@ -266,10 +240,7 @@ class Connection:
         """The answer is complete."""
         del self.streams[stream.id]
         stream.receiver = None
-        if self._resets.spent > 0:
-            self._resets.spent -= 1
-        if self._chores.spent > 0:
-            self._chores.spent -= _ANSWER_WORTH
+        self._answered += 1
         if not stream.has_ended:
             self._refuse(stream.id, errors.NO_ERROR)
         if self._final_stream_id is not None and not self.streams:
@@ -286,7 +257,7 @@ class Connection:
             self.is_closed = True
 
     def _refuse(self, stream_id: int, code: int) -> None:
-        self.outbox.control(rst_stream(stream_id, code))
+        self.outbox.control(frames.rst_stream(stream_id, code))
         self._own_resets[stream_id] = None
         if len(self._own_resets) > _REMEMBERED_RESETS:
             del self._own_resets[next(iter(self._own_resets))]
@@ -296,14 +267,14 @@ class Connection:
     def drain(self, now: float) -> None:
         """Ask the client to go elsewhere: first that it opens no stream, then, once it knows, that none is taken."""
         if self._deadlines.begin_drain(now) and not self.is_closed:
-            self.outbox.control(goaway(STREAM_MASK, errors.NO_ERROR))
-            self.outbox.control(ping(DRAIN_PING))
+            self.outbox.control(frames.goaway(frames.STREAM_MASK, errors.NO_ERROR))
+            self.outbox.control(frames.ping(DRAIN_PING))
 
     def drained(self) -> None:
         """The client has read the first GOAWAY, or has had its time."""
         if self._final_stream_id is None and not self.is_closed:
             self._final_stream_id = self.last_stream_id
-            self.outbox.control(goaway(self._final_stream_id, errors.NO_ERROR))
+            self.outbox.control(frames.goaway(self._final_stream_id, errors.NO_ERROR))
             if not self.streams:
                 self.is_closed = True
 
@@ -312,7 +283,8 @@ class Connection:
         if self.is_closed:
             return
         self.now = now
-        self._deadlines.saw_output(now, is_waiting=self.outbox.is_waiting, written=self.outbox.written)
+        is_waiting = any(stream.queue for stream in self.streams.values()) or not self.outbox.is_writable
+        self._deadlines.saw_output(now, is_waiting=is_waiting, sends=self.outbox.sends)
         fault = self._deadlines.missed(now, has_shaken_hands=self.has_shaken_hands)
         if fault is not None:
             self.dismiss(fault.code, fault.reason)
@@ -321,12 +293,9 @@ class Connection:
             self.drain(now)
         if self._deadlines.is_drain_over(now):
             self.drained()
-        if self.outbox.has_answered:
-            self.outbox.has_answered = False
-            self._keepalive.answered()
-        verdict = self._keepalive.check(now, has_calls=bool(self.streams))
+        verdict = self._keepalive.check(now, self.outbox.sends, has_calls=bool(self.streams))
         if verdict is Verdict.PING:
-            self.outbox.control(ping(KEEPALIVE_PING))
+            self.outbox.control(frames.ping(KEEPALIVE_PING))
         elif verdict is Verdict.HANG_UP:
             self.dismiss(errors.NO_ERROR, "keepalive_timeout")
 
@@ -335,7 +304,7 @@ class Connection:
         if not self.is_closed:
             self.is_closed = self.is_dismissed = True
             last = self.last_stream_id if self._final_stream_id is None else self._final_stream_id
-            self.outbox.control(goaway(last, code, reason.encode()))
+            self.outbox.control(frames.goaway(last, code, reason.encode()))
             self.lose(code)
 
     def lose(self, code: int = errors.CANCEL) -> None:
@@ -348,11 +317,11 @@ class Connection:
     # --- budgets ---
 
     def _count_reset(self) -> None:
-        if not self._resets.spend(self.now):
+        if not self._resets.spend(self.now, self._answered):
             raise ConnectionFault(errors.ENHANCE_YOUR_CALM, "too many resets")
 
-    def _chore(self) -> None:
-        if not self._chores.spend(self.now):
+    def _chore(self, amount: int = 1) -> None:
+        if not self._chores.spend(self.now, self.outbox.sends, amount):
             raise ConnectionFault(errors.ENHANCE_YOUR_CALM, "too many frames that carry nothing")
 
     def _check_unread(self) -> None:
@@ -362,39 +331,5 @@ class Connection:
     def _replenish_connection(self) -> None:
         if self._received > self._limits.connection_window_bytes:
             raise ConnectionFault(errors.FLOW_CONTROL_ERROR, "more than the connection's window")
-        self.outbox.control(window_update(0, self._received))
+        self.outbox.control(frames.window_update(0, self._received))
         self._received = 0
-
-
-class _Block:
-    """A header block whose frames have not all come."""
-
-    __slots__ = ("ends", "parts", "size", "stream_id")
-
-    def __init__(self, stream_id: int, first: bytes, *, ends: bool) -> None:
-        self.stream_id = stream_id
-        self.parts = [first]
-        self.size = len(first)
-        self.ends = ends
-
-    def add(self, payload: memoryview) -> None:
-        self.parts.append(payload.tobytes())
-        self.size += len(payload)
-
-
-def _strip(payload: memoryview, flags: int, stream_id: int) -> memoryview:
-    """A HEADERS frame without its padding and priority; raises ConnectionFault where they do not fit."""
-    start = padding = 0
-    if flags & PADDED:
-        if not payload:
-            raise ConnectionFault(errors.FRAME_SIZE_ERROR, "HEADERS without the length of their padding")
-        padding = payload[0]
-        start = 1
-    if flags & HAS_PRIORITY:
-        if len(payload) < start + 5:
-            raise ConnectionFault(errors.FRAME_SIZE_ERROR, "HEADERS without their priority")
-        check_dependency(stream_id, payload[start:])
-        start += 5
-    if start + padding > len(payload):
-        raise ConnectionFault(errors.PROTOCOL_ERROR, "more padding than frame")
-    return payload[start : len(payload) - padding]

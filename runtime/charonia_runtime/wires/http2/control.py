@@ -3,6 +3,7 @@
 from typing import Final, Protocol
 
 from charonia_runtime.wires.http2 import errors
+from charonia_runtime.wires.http2.block_assembly import check_dependency
 from charonia_runtime.wires.http2.errors import ConnectionFault, StreamFault
 from charonia_runtime.wires.http2.frames import (
     ACK,
@@ -33,6 +34,8 @@ from charonia_runtime.wires.http2.stream import Stream
 _DEFAULT_TABLE_BYTES: Final = 4096
 _INITIAL_CONNECTION_WINDOW: Final = 65535
 _LARGEST_FRAME_LIMIT: Final = 2**24 - 1
+_MAXIMUM_SETTINGS: Final = 32
+"""Settings in one frame; eight are defined."""
 DRAIN_PING: Final = b"charonia"
 """The ping that asks whether the client has read that no new stream is wanted."""
 KEEPALIVE_PING: Final = b"alive?\0\0"
@@ -88,6 +91,8 @@ class ControlFrames:
             raise ConnectionFault(errors.PROTOCOL_ERROR, "SETTINGS on a stream")
         if len(payload) % SETTING.size or (flags & ACK and len(payload)):
             raise ConnectionFault(errors.FRAME_SIZE_ERROR, "SETTINGS of a wrong size")
+        if len(payload) > _MAXIMUM_SETTINGS * SETTING.size:
+            raise ConnectionFault(errors.ENHANCE_YOUR_CALM, "more SETTINGS than there are")
         if flags & ACK:
             self.is_acknowledged = True
             return
@@ -120,10 +125,8 @@ class ControlFrames:
             if payload.tobytes() == DRAIN_PING:
                 self._connection.drained()
             return
-        if self._outbox.has_answered:
-            self._outbox.has_answered = False
-            self._keepalive.answered()
-        if self._keepalive.is_excessive(self._connection.now, has_calls=bool(self._connection.streams)):
+        now, sends = self._connection.now, self._outbox.sends
+        if self._keepalive.is_excessive(now, sends, has_calls=bool(self._connection.streams)):
             raise ConnectionFault(errors.ENHANCE_YOUR_CALM, "too_many_pings")
         self._outbox.control(ping(payload.tobytes(), ack=True))
 
@@ -163,9 +166,3 @@ class ControlFrames:
     def _check_known(self, stream_id: int) -> None:
         if stream_id > self._connection.last_stream_id or not stream_id & 1:
             raise ConnectionFault(errors.PROTOCOL_ERROR, "a frame for a stream that was never opened")
-
-
-def check_dependency(stream_id: int, payload: memoryview) -> None:
-    """Raises ConnectionFault for a stream that depends on itself; apart from that, priorities mean nothing here."""
-    if int.from_bytes(payload[:4]) & STREAM_MASK == stream_id:
-        raise ConnectionFault(errors.PROTOCOL_ERROR, "a stream that depends on itself")

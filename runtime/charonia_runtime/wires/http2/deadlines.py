@@ -18,7 +18,7 @@ class Deadlines:
     """The clocks of one connection; the time is always an argument."""
 
     __slots__ = (
-        "_drain_began_at", "_due_at", "_hang_up_at", "_limits", "_opened_at", "_progress", "_rest_since",
+        "_drain_began_at", "_due_at", "_hang_up_at", "_limits", "_opened_at", "_rest_since", "_sends",
         "_stalled_since",
     )  # fmt: skip
 
@@ -26,7 +26,7 @@ class Deadlines:
         self._limits = limits
         self._opened_at = now
         self._rest_since: float | None = None
-        self._progress = 0
+        self._sends = 0
         self._stalled_since: float | None = None
         self._drain_began_at: float | None = None
         self._hang_up_at = math.inf
@@ -64,13 +64,13 @@ class Deadlines:
         elif self._rest_since is None:
             self._rest_since = now
 
-    def saw_output(self, now: float, *, is_waiting: bool, written: int) -> None:
-        """Whether something waits for the client, and how much was ever written."""
-        if not is_waiting or written != self._progress:
+    def saw_output(self, now: float, *, is_waiting: bool, sends: int) -> None:
+        """Whether an answer waits for the client, and how many pieces of answers were ever sent."""
+        if not is_waiting or sends != self._sends:
             self._stalled_since = None
         elif self._stalled_since is None:
             self._stalled_since = now
-        self._progress = written
+        self._sends = sends
 
     def missed(self, now: float, *, has_shaken_hands: bool) -> ConnectionFault | None:
         """Why to hang up now."""

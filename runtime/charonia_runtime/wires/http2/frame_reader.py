@@ -4,7 +4,18 @@ from typing import Final, Protocol
 
 from charonia_runtime.wires.http2 import errors
 from charonia_runtime.wires.http2.errors import ConnectionFault
-from charonia_runtime.wires.http2.frames import DATA, END_STREAM, HEADER, HEADER_BYTES, PADDED, PREFACE, STREAM_MASK
+from charonia_runtime.wires.http2.frames import (
+    DATA,
+    END_STREAM,
+    HEADER,
+    HEADER_BYTES,
+    PADDED,
+    PREFACE,
+    SMALLEST_FRAME_LIMIT,
+    STREAM_MASK,
+)
+from charonia_runtime.wires.http2.header_blocks import HARD_LIMIT_FACTOR
+from charonia_runtime.wires.http2.limits import Limits
 from charonia_runtime.wires.http2.stream import Stream
 
 _unpack_header: Final = HEADER.unpack_from
@@ -23,6 +34,11 @@ class FrameSink(Protocol):
         """Take a whole frame of another kind."""
 
 
+def largest_whole_frame(limits: Limits) -> int:
+    """The largest frame that is not DATA: a header block, if that is not too large to be sent at all."""
+    return min(limits.frame_bytes, max(SMALLEST_FRAME_LIMIT, limits.header_list_bytes * HARD_LIMIT_FACTOR))
+
+
 class FrameReader:
     """
     Cuts what a client sends.
@@ -30,10 +46,10 @@ class FrameReader:
     A DATA frame's body goes to its stream as it arrives, without a copy; frames of all other kinds are taken whole.
     """
 
-    def __init__(self, sink: FrameSink, data_limit: int, whole_limit: int) -> None:
+    def __init__(self, sink: FrameSink, limits: Limits) -> None:
         self._sink = sink
-        self._data_limit = data_limit
-        self._whole_limit = whole_limit
+        self._data_limit = limits.frame_bytes
+        self._whole_limit = largest_whole_frame(limits)
         self._has_preface = False
         self._stream: Stream | None = None
         self._body_left = 0

@@ -23,7 +23,7 @@ class Keepalive:
     gRPC's C core, which has the flags that Triton passes on.
     """
 
-    __slots__ = ("_last_ping", "_limits", "_pings_unheard", "_strikes", "awaited_since", "last_received")
+    __slots__ = ("_last_ping", "_limits", "_pings_unheard", "_sends", "_strikes", "awaited_since", "last_received")
 
     _IDLE_INTERVAL_SECONDS = 7200.0
 
@@ -34,15 +34,11 @@ class Keepalive:
         self._pings_unheard = 0
         self._last_ping = -math.inf
         self._strikes = 0
+        self._sends = 0
 
-    def answered(self) -> None:
-        """Something of an answer was sent: neither side's pings are without sense."""
-        self._pings_unheard = 0
-        self._last_ping = -math.inf
-        self._strikes = 0
-
-    def is_excessive(self, now: float, *, has_calls: bool) -> bool:
-        """Whether a ping that the client sent is one too many."""
+    def is_excessive(self, now: float, sends: int, *, has_calls: bool) -> bool:
+        """Whether a ping that the client sent is one too many. `sends` grows with each piece of an answer."""
+        self._forgive(sends)
         limits = self._limits
         interval = limits.ping_interval_seconds
         if not has_calls and not limits.keepalive_without_calls:
@@ -53,8 +49,9 @@ class Keepalive:
             self._strikes += 1
         return self._strikes > limits.ping_strikes > 0
 
-    def check(self, now: float, *, has_calls: bool) -> Verdict:
-        """What the time asks for."""
+    def check(self, now: float, sends: int, *, has_calls: bool) -> Verdict:
+        """What the time asks for. `sends` grows with each piece of an answer."""
+        self._forgive(sends)
         limits = self._limits
         if self.awaited_since is not None:
             if self.last_received > self.awaited_since:
@@ -71,3 +68,11 @@ class Keepalive:
         self._pings_unheard += 1
         self.awaited_since = now
         return Verdict.PING
+
+    def _forgive(self, sends: int) -> None:
+        """Where something of an answer was sent in between, neither side's pings are without sense."""
+        if sends != self._sends:
+            self._sends = sends
+            self._pings_unheard = 0
+            self._last_ping = -math.inf
+            self._strikes = 0

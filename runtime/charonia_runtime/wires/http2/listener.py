@@ -6,7 +6,7 @@ import ssl
 from typing import Final
 
 from charonia_runtime.wires.addresses import BACKLOG
-from charonia_runtime.wires.http2.header_blocks import HARD_LIMIT_FACTOR
+from charonia_runtime.wires.http2.frame_reader import largest_whole_frame
 from charonia_runtime.wires.http2.limits import Limits
 from charonia_runtime.wires.http2.protocol import ConnectionProtocol
 from charonia_runtime.wires.http2.stream import Handler
@@ -24,7 +24,7 @@ class Listener:
         self._limits = limits
         self.connections: set[ConnectionProtocol] = set()
         # One for all connections: what is in it is used up before the next one reads.
-        size = max(_READ_BUFFER_BYTES, 4 * HARD_LIMIT_FACTOR * limits.header_list_bytes)
+        size = max(_READ_BUFFER_BYTES, 2 * largest_whole_frame(limits))
         self._read_buffer = memoryview(bytearray(size))
         self._servers: list[asyncio.Server] = []
         self._sweep_seconds = _sweep_seconds(limits)

@@ -32,8 +32,8 @@ class Outbox:
     The sending half of a connection.
 
     What may be written now is in `frames`, at most about `BUFFERED_BYTES`; what flow control or a full socket holds
-    back stays, uncopied, in the queues of its streams. `wake` is called when the first frame waits to be written,
-    `sent` with each stream whose answer is complete.
+    back stays, uncopied, in the queues of its streams. `sends` counts pieces of answers. `wake` is called when the
+    first frame waits to be written, `sent` with each stream whose answer is complete.
     """
 
     def __init__(self, wake: Callable[[], None], sent: Callable[[Stream], None]) -> None:
@@ -43,8 +43,7 @@ class Outbox:
         self.size = 0
         self.is_awake = False
         self.is_writable = True
-        self.has_answered = False
-        self.written = 0
+        self.sends = 0
         self.last_size = 0
         self._window = _INITIAL_WINDOW
         self.initial_window = _INITIAL_WINDOW
@@ -53,11 +52,6 @@ class Outbox:
         self._ready: deque[Stream] = deque()
         self._stalled: deque[Stream] = deque()
         self._drained: list[Stream] = []
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether answers wait for the client."""
-        return bool(self._ready or self._stalled) or not self.is_writable
 
     # --- what goes in ---
 
@@ -97,7 +91,7 @@ class Outbox:
         ))  # fmt: skip
         self.frames.append(frame)
         self.size += len(frame)
-        self.has_answered = True
+        self.sends += 1
         if not self.is_awake:
             self._rouse()
         self._sent(stream)
@@ -111,13 +105,14 @@ class Outbox:
         if stream.queue or not self._has_room():
             self._enqueue(stream, (frames,))
             return
-        self.has_answered = True
+        self.sends += 1
         self.control(frames)
         if ends:
             self._sent(stream)
 
     def send_data(self, stream: Stream, parts: Sequence[Buffer]) -> None:
         """Send a piece of the body after what the stream has sent before."""
+        stream.has_begun = True
         size = 0
         for part in parts:
             size += len(part)
@@ -136,7 +131,7 @@ class Outbox:
             return
         self._window -= size
         stream.send_window -= size
-        self.has_answered = True
+        self.sends += 1
         self.control(b"".join((frame_header(size, DATA, 0, stream.id), *parts)))
 
     def when_ready(self, stream: Stream, resume: Callable[[], None]) -> None:
@@ -157,7 +152,6 @@ class Outbox:
         frames = self.frames
         self.frames = []
         self.last_size = self.size
-        self.written += self.size
         self.size = 0
         return frames
 
@@ -262,17 +256,20 @@ class Outbox:
                 queue.popleft()
                 self.frames.append(item)
                 self.size += len(item)
+                self.sends += 1
                 continue
             room = min(self._window, stream.send_window, self._frame_bytes)
             if room <= 0 or self.size > end:
                 break
             self._send_frame(stream, queue, room)
-        self.has_answered = True
         if queue and stream.send_window > 0:
             return True
         stream.is_queued = False
         if not queue:
-            self._finish_queue(stream)
+            if stream.resume is not None:
+                self._drained.append(stream)
+            if not stream.is_open:
+                self._sent(stream)
         return False
 
     def _send_frame(self, stream: Stream, queue: deque[Buffer], room: int) -> None:
@@ -293,9 +290,4 @@ class Outbox:
         self._window -= size
         stream.send_window -= size
         self.size += size + 9
-
-    def _finish_queue(self, stream: Stream) -> None:
-        if stream.resume is not None:
-            self._drained.append(stream)
-        if not stream.is_open:
-            self._sent(stream)
+        self.sends += 1

@@ -118,7 +118,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
 
     def abort_unless_used(self) -> None:
         """Close if the client has not said yet that it speaks HTTP/2."""
-        if not self.connection.has_shaken_hands:
+        if not self.connection.has_begun:
             self.abort()
 
     def abort(self) -> None:

@@ -65,8 +65,8 @@ class Stream:
     """
 
     __slots__ = (
-        "_answer_path", "_request_path", "expected_bytes", "has_ended", "head", "id", "is_held", "is_open", "is_queued",
-        "queue", "receive_window", "receiver", "resume", "send_window",
+        "_answer_path", "_request_path", "expected_bytes", "has_begun", "has_ended", "head", "id", "is_held", "is_open",
+        "is_queued", "opened_at", "queue", "receive_window", "receiver", "resume", "send_window",
     )  # fmt: skip
 
     def __init__(self, stream_id: int, head: RequestHead, request_path: RequestPath, answer_path: AnswerPath) -> None:
@@ -79,6 +79,8 @@ class Stream:
         self.expected_bytes = head.content_length  # the wire's own, as are all below
         self.receive_window = 0
         self.send_window = 0
+        self.opened_at = 0.0
+        self.has_begun = False
         self.has_ended = False
         self.is_held = False
         self.queue: deque[Buffer] | None = None
