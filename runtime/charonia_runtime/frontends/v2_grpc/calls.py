@@ -23,10 +23,6 @@ class Call(Protocol):
     @property
     def metadata(self) -> Metadata: ...
 
-    @property
-    def is_open(self) -> bool:
-        """Whether anything that is sent could still arrive."""
-
     def respond(self, parts: Parts) -> None:
         """Send the only message and end the call well."""
 
@@ -37,7 +33,7 @@ class Call(Protocol):
         """End the call behind what was sent."""
 
     def when_ready(self, resume: Callable[[], None]) -> None:
-        """Call `resume` once what was sent before has left, in order; at once if it has or if the call is over."""
+        """Call `resume` once what was sent before has left, at once if it has or if the call is over. One at a time."""
 
     def hold(self) -> None:
         """Give the listener no further message, and make the client wait, until `release`."""

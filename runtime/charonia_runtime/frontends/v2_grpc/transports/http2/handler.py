@@ -1,0 +1,32 @@
+"""Where the wire's requests go."""
+
+from charonia_runtime.frontends.v2_grpc.calls import Methods
+from charonia_runtime.frontends.v2_grpc.options import Options
+from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import refusal_block
+from charonia_runtime.frontends.v2_grpc.transports.http2.exchanges import StreamExchange, UnaryExchange
+from charonia_runtime.frontends.v2_grpc.transports.http2.heads import CallHead, read_head
+from charonia_runtime.wires.http2.stream import Receiver, Stream
+
+
+class Handler:
+    """Makes calls of streams; see `wires.http2.stream.Handler`."""
+
+    def __init__(self, options: Options, methods: Methods) -> None:
+        self._methods = methods
+        self._level = options.grpc_infer_response_compression_level
+
+    def begin(self, stream: Stream) -> Receiver | None:
+        head: CallHead | None = stream.head.note
+        if head is None:
+            head = stream.head.note = read_head(stream.head, self._methods, compresses=self._level != "none")
+        method = head.method
+        if method is None:
+            stream.send_trailers(head.answer)
+            return None
+        refusal = method.refusal(head.metadata) if method.refusal is not None else None
+        if not method.is_unary:
+            return StreamExchange(stream, head, method, self._level, refusal)
+        if refusal is not None:
+            stream.send_trailers(refusal_block(refusal))
+            return None
+        return UnaryExchange(stream, head, method, self._level)

@@ -1,0 +1,84 @@
+"""The life of a listener: its socket, its credentials, its limits."""
+
+import asyncio
+import math
+import ssl
+from typing import Final
+
+from charonia_runtime.frontends.v2_grpc.calls import Methods
+from charonia_runtime.frontends.v2_grpc.certificates import Certificates, unusable
+from charonia_runtime.frontends.v2_grpc.options import Options
+from charonia_runtime.frontends.v2_grpc.transports.http2.handler import Handler
+from charonia_runtime.wires.addresses import bind, join
+from charonia_runtime.wires.http2.limits import Limits
+from charonia_runtime.wires.http2.listener import Listener
+
+_CONCURRENT_CALLS: Final = 16_384
+"""Of one connection. Clients of grpc keep what is more to themselves until others end."""
+_RETIRE_SECONDS: Final = 1.0
+"""While the server retires, connections are asked to go elsewhere this often."""
+
+
+class Transport:
+    """See `transports.Transport`."""
+
+    def __init__(self, options: Options, methods: Methods) -> None:
+        self._options = options
+        self._listener = Listener(Handler(options, methods), _limits(options))
+        self._retiring: asyncio.TimerHandle | None = None
+
+    async def start(self) -> str:
+        options = self._options
+        bound = bind(options.grpc_address, options.grpc_port, share_port=options.reuse_grpc_port)
+        address = join(options.grpc_address, bound.getsockname()[1])
+        try:
+            await self._listener.start(bound, _credentials(options, address) if options.uses_tls else None)
+        except BaseException:
+            bound.close()
+            raise
+        return address
+
+    def retire(self) -> None:
+        """
+        Ask clients to connect elsewhere, those again who come back to this server.
+
+        A new connection lives a moment first: a client whose connections all end at once would fail its calls.
+        """
+        for connection in list(self._listener.connections):
+            connection.drain()
+        self._retiring = asyncio.get_running_loop().call_later(_RETIRE_SECONDS, self.retire)
+
+    async def stop(self, timeout_seconds: float) -> None:
+        if self._retiring is not None:
+            self._retiring.cancel()
+            self._retiring = None
+        await self._listener.stop(timeout_seconds)
+
+
+def _limits(options: Options) -> Limits:
+    return Limits(
+        concurrent_streams=_CONCURRENT_CALLS,
+        keepalive_seconds=options.grpc_keepalive_time / 1000,
+        keepalive_timeout_seconds=options.grpc_keepalive_timeout / 1000,
+        keepalive_without_calls=options.grpc_keepalive_permit_without_calls,
+        pings_without_data=options.grpc_http2_max_pings_without_data,
+        ping_interval_seconds=options.grpc_http2_min_recv_ping_interval_without_data / 1000,
+        ping_strikes=options.grpc_http2_max_ping_strikes,
+        connection_age_seconds=options.grpc_max_connection_age / 1000,
+        connection_age_grace_seconds=options.grpc_max_connection_age_grace / 1000 or math.inf,
+    )
+
+
+def _credentials(options: Options, address: str) -> ssl.SSLContext:
+    """Raises InvalidArgumentError when the files cannot be used."""
+    certificates = Certificates.read(options)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(options.grpc_server_cert, options.grpc_server_key)
+        if certificates.roots is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=certificates.roots.decode("latin-1"))
+    except (OSError, ValueError) as error:
+        raise unusable(address) from error
+    return context
