@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from charonia_runtime.core.agent import AgentAction
 from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.config import ModelConfig, SpecificVersions
 from charonia_runtime.core.errors import InferenceError
@@ -16,8 +17,10 @@ from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.strategy import STRATEGY_PARAMETER
 from charonia_runtime.core.validation import refuse_unsupported, validate_states, validate_tensors
 from charonia_runtime.core.versions import select_versions
+from charonia_runtime.engine.agents import make_agents
 from charonia_runtime.engine.execution.batch_strategies import find_strategy
 from charonia_runtime.engine.execution.initial_states import read_initial_states
+from charonia_runtime.engine.lifecycle.agent_notices import AgentSession
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.lifecycle.reading import ModelReader
 from charonia_runtime.engine.lifecycle.repository import ModelRepositories, RepositoryEntry
@@ -94,12 +97,22 @@ class _Inspection:
         except InferenceError as error:
             yield self._in_config(error.message)
             return
+        yield from self._agent_faults(config)
         yield from self._version_faults(config)
         yield from self._rule_faults(config)
         if isinstance(config.scheduling, Ensemble):
             yield from self._step_faults(config.scheduling)
         else:
             yield from self._file_faults(config)
+
+    def _agent_faults(self, config: ModelConfig) -> Iterator[Fault]:
+        try:
+            session = AgentSession(make_agents(config.repository_agents), self._entry.directory)
+            session.load()
+        except InferenceError as error:
+            yield self._in_config(error.message, "model_repository_agents")
+        else:
+            session.tell(AgentAction.LOAD_FAIL)  # it will not be loaded
 
     def _version_faults(self, config: ModelConfig) -> Iterator[Fault]:
         name, policy = self._entry.name, config.version_policy

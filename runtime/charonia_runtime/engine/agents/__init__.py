@@ -1,41 +1,39 @@
 """
 One module for each repository agent that a configuration may name; found by that name.
 
-Each has a class `Agent` (see `core.agent`). Agents run in their order whenever a model is read to be loaded, before
-anything else is made of its configuration. Unlike Triton's they only say yes or no: none replaces the model's folder,
-none is told how the load ended.
+Each has a class `Agent` (see `core.agent`). Agents are told of a model's life in Triton's order; `engine.lifecycle`
+does that. Unlike Triton's they cannot put another folder in the place of the model's.
 """
 
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 from importlib import import_module
-from pathlib import Path
 
-from charonia_runtime.core.agent import AgentFactory
+from charonia_runtime.core.agent import Agent, AgentFactory
 from charonia_runtime.core.config import RepositoryAgent
 from charonia_runtime.core.errors import InvalidArgumentError
 
 
-def run_agents(agents: Sequence[RepositoryAgent], directory: Path, search_directory: str) -> None:
+def require_agents(agents: Iterable[RepositoryAgent], search_directory: str) -> None:
     """
-    Let every agent look at the model in `directory`; blocks.
+    Raises InvalidArgumentError, Triton's text, for an agent that does not exist.
 
-    Raises InferenceError, Triton's texts, for an agent that refuses it or does not exist. `search_directory` is where
-    the operator expects agents of their own (`--repoagent-directory`).
+    `search_directory` is where the operator expects agents of their own (`--repoagent-directory`).
     """
     for agent in agents:
-        make = _find(agent.name)
-        if make is None:
+        if agent.name not in agent_names():
             raise InvalidArgumentError(
                 f"unable to find 'libtritonrepoagent_{agent.name}.so' for repo agent '{agent.name}', searched: "
                 f"{search_directory}"
             )
-        make(agent.parameters).check(directory)
 
 
-def _find(name: str) -> AgentFactory | None:
-    if name not in agent_names():
-        return None
+def make_agents(agents: Iterable[RepositoryAgent]) -> list[Agent]:
+    """One of each, in their order; they exist. Raises InferenceError for parameters that cannot be."""
+    return [_load(agent.name)(agent.parameters) for agent in agents]
+
+
+def _load(name: str) -> AgentFactory:
     factory: AgentFactory = import_module(f"{__name__}.{name}").Agent
     return factory
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from os.path import normpath
 from pathlib import Path
 
+from charonia_runtime.core.agent import AgentAction
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 
 
@@ -14,8 +15,10 @@ class Agent:
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self._parameters = parameters
 
-    def check(self, directory: Path) -> None:
+    def act(self, action: AgentAction, directory: Path) -> None:
         """Raises InvalidArgumentError, or InternalError for a file that cannot be read, with the agent's texts."""
+        if action is not AgentAction.LOAD:
+            return
         for key, expected in self._parameters.items():
             algorithm, colon, name = key.partition(":")
             if not colon:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 
 from charonia_runtime.engine.execution.copies import ModelCopy
+from charonia_runtime.engine.lifecycle.agent_notices import AgentNotices
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
 from charonia_runtime.engine.lifecycle.reading import PolledModel
 from charonia_runtime.engine.registry import ModelRegistry
@@ -15,8 +16,9 @@ logger = logging.getLogger(__name__)
 class LiveCopies:
     """Knows what each copy was loaded from. A copy ends when its requests and the ensembles made of it have."""
 
-    def __init__(self, registry: ModelRegistry, files: FileThreads) -> None:
+    def __init__(self, registry: ModelRegistry, files: FileThreads, notices: AgentNotices) -> None:
         self._registry = registry
+        self._notices = notices
         self._files = files
         self._copies: dict[ModelCopy, PolledModel] = {}
         self._gone: dict[ModelCopy, asyncio.Event] = {}
@@ -48,6 +50,7 @@ class LiveCopies:
         polled = self._copies.pop(copy)
         del self._gone[copy]
         gone.set()
+        await self._notices.gone(copy)
         self._registry.closed(name, copy.version, copy)
         logger.info("successfully unloaded '%s' version %d", name, copy.version)
         await self.remove_unused(polled)

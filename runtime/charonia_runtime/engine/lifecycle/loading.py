@@ -15,6 +15,7 @@ from charonia_runtime.core.errors import InferenceError, InternalError, InvalidA
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.engine.ensembles.binding import bind, composing_models
 from charonia_runtime.engine.execution.copies import ModelCopy
+from charonia_runtime.engine.lifecycle.agent_notices import AgentNotices
 from charonia_runtime.engine.lifecycle.dependencies import CircularDependencyError, Dependencies, find_circle
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
 from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
@@ -64,7 +65,8 @@ class ModelLoader:
         self._read = read
         self._files = files
         self._locks = NamedLocks()
-        self._copies = LiveCopies(registry, files)
+        self._notices = AgentNotices(files)
+        self._copies = LiveCopies(registry, files, self._notices)
         self._switchover = Switchover(registry, create, self._copies, self._retire, parallel=parallel, retries=retries)
         self._dependencies = Dependencies()
         self._current: dict[str, PolledModel] = {}
@@ -181,6 +183,7 @@ class ModelLoader:
         before = self._registry.ready(polled.name)
         try:
             if not self._is_done(polled):
+                await self._admit(polled)
                 await self._replace(polled)
         finally:
             await self._copies.remove_unused(polled)
@@ -196,7 +199,15 @@ class ModelLoader:
             logger.exception("failed to poll model '%s'", name)
             cause = error
         self._failures.pop(name, None)
-        raise InternalError(f"failed to load '{name}', failed to poll from model repository") from cause
+        raise _unreadable(name) from cause
+
+    async def _admit(self, polled: PolledModel) -> None:
+        """Ask the model's agents. Raises InternalError, as for a model that cannot be read, when one refuses it."""
+        try:
+            await self._notices.begin_load(polled)
+        except InferenceError as error:
+            logger.error("Poll failed for model directory '%s': %s", polled.name, error.message)  # noqa: TRY400
+            raise _unreadable(polled.name) from error
 
     def _is_done(self, polled: PolledModel) -> bool:
         name, current = polled.name, self._current.get(polled.name)
@@ -212,11 +223,13 @@ class ModelLoader:
             await self._switchover.run(polled, None if composing_models(polled.config) else current)
         except InvalidArgumentError as error:
             self._failures[name] = error.message
+            await self._notices.fail_load(name)
             if current is not None and not self._is_bound(current):
-                self._stop_serving(name)
+                await self._stop_serving(name)
             raise InvalidArgumentError(f"load failed for model '{name}': {error.message}\n") from error
         self._failures.pop(name, None)
         self._current[name] = polled
+        await self._notices.complete_load(name, self._registry.ready(name).values())
 
     def _check(self, polled: PolledModel) -> None:
         """What keeps the model from being loaded before any of its versions is touched. Raises InvalidArgumentError."""
@@ -301,7 +314,7 @@ class ModelLoader:
             self._ensembles.pop(name, None)
             self._failures.pop(name, None)
             unneeded = self._dependencies.forget(name)
-            self._stop_serving(name)
+            await self._stop_serving(name)
             if forget:
                 self._registry.forget_failures(name)
         await self._refresh_dependents(name, _Round())
@@ -309,8 +322,9 @@ class ModelLoader:
             for model in unneeded:
                 await self._unload(model, unload_dependents=True)
 
-    def _stop_serving(self, name: str) -> None:
+    async def _stop_serving(self, name: str) -> None:
         self._current.pop(name, None)
+        await self._notices.begin_unload(name)
         for number in self._registry.ready(name):
             self._retire(name, self._registry.begin_unload(name, number))
 
@@ -333,3 +347,8 @@ class ModelLoader:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever asked has it, unless they went away: then it is in the log already
+
+
+def _unreadable(name: str) -> InternalError:
+    """What clients hear of a model whose files are not as they must be; the log has the cause."""
+    return InternalError(f"failed to load '{name}', failed to poll from model repository")

@@ -14,7 +14,7 @@ from charonia_runtime.core.errors import InferenceError, InternalError
 from charonia_runtime.core.platforms import derive_backend
 from charonia_runtime.core.validation import validate_config, validate_tensors
 from charonia_runtime.core.versions import select_versions
-from charonia_runtime.engine.agents import run_agents
+from charonia_runtime.engine.agents import require_agents
 from charonia_runtime.engine.lifecycle.overrides import OverrideDirectory
 from charonia_runtime.engine.lifecycle.repository import ModelRepositories, RepositoryEntry, is_model_name
 from charonia_runtime.protocols.model_config import complete, parse_json, parse_text
@@ -94,7 +94,7 @@ class ModelReader:
         `override` is JSON that replaces the configuration file. Raises InferenceError.
         """
         given = self._read_config(entry) if override is None else parse_json(override)
-        run_agents(given.repository_agents, entry.directory, self._agent_directory)
+        require_agents(given.repository_agents, self._agent_directory)
         named = given if given.name else replace(given, name=entry.name)
         config = complete(derive_backend(named, entry.first_version_files))
         validate_config(config, entry.name)
