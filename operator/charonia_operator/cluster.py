@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import urllib3.exceptions
 from kubernetes import client, config
 
+from charonia_operator.identity import service_account, token
 from charonia_operator.naming import EVENT, FIELD_MANAGER, INFERENCE_SERVICE, JSON, ResourceKind
 
 _PAGE = 500
@@ -33,18 +34,14 @@ class ClusterError(Exception):
     @property
     def passing(self) -> bool:
         """Whether the same request may succeed later, without anybody's doing."""
-        return self.status in {_NO_ANSWER, 409, 429} or self.status >= 500
+        return self.status in {_NO_ANSWER, 401, 409, 429} or self.status >= 500
 
 
 class Cluster:
-    """One API server, by the service account's token (read again as it rotates) or the kubeconfig."""
+    """One API server, for one of its users."""
 
     def __init__(self, connections: int) -> None:
-        settings = client.Configuration()
-        try:
-            config.load_incluster_config(client_configuration=settings)
-        except config.ConfigException:
-            config.load_kube_config(client_configuration=settings)
+        settings = _settings()
         settings.connection_pool_maxsize = connections
         self._api = client.ApiClient(settings)
         self._events = 0
@@ -70,6 +67,12 @@ class Cluster:
             if error.status == 404:
                 return None
             raise
+
+    def has(self, service: Mapping[str, Any]) -> bool:
+        """Whether this very InferenceService still is there, by the API server's own word. Raises ClusterError."""
+        metadata = service["metadata"]
+        found = self.list(INFERENCE_SERVICE, metadata["namespace"], fieldSelector=f"metadata.name={metadata['name']}")
+        return any(each["metadata"]["uid"] == metadata["uid"] for each in found)
 
     def apply(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON:
         """Server-side apply: make what `body` says so, whoever else had a say. Raises ClusterError."""
@@ -157,6 +160,22 @@ class Cluster:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ClusterError(_NO_ANSWER, "NoAnswer", f"the API server does not answer: {error}") from error
         return document
+
+
+def _settings() -> client.Configuration:
+    settings = client.Configuration()
+    account = service_account()
+    if account is None:
+        config.load_kube_config(client_configuration=settings)
+        return settings
+    settings.host = account.server
+    settings.ssl_ca_cert = account.authorities
+    settings.refresh_api_key_hook = _read_token  # before each request
+    return settings
+
+
+def _read_token(settings: client.Configuration) -> None:
+    settings.api_key["BearerToken"] = f"Bearer {token()}"
 
 
 def _refused(error: client.ApiException) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import Any
 
 import kopf
 
+from charonia_operator.identity import service_account, token
 from charonia_operator.naming import GROUP, INFERENCE_SERVICE, MANAGED_BY, OURS, POD, VERSION, ResourceKind
 from charonia_operator.resources import kinds
 from charonia_operator.workers import Workers
@@ -45,6 +46,8 @@ def registry(workers: Workers) -> kopf.OperatorRegistry:
 
 def _told(workers: Workers, kind: ResourceKind) -> Callable[..., Any]:
     async def tell(event: kopf.RawEvent, **_: Any) -> None:
+        if event["type"] is None:
+            workers.listed()
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **event["object"]}
         workers.seen(kind, body, deleted=event["type"] == "DELETED")
 
@@ -57,13 +60,16 @@ def _handle_life(handlers: kopf.OperatorRegistry, workers: Workers) -> None:
 
     @kopf.on.login(registry=handlers)
     async def login(**arguments: Any) -> Any:
-        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+        account = service_account()
+        if account is None:
+            return kopf.login_with_kubeconfig(**arguments)
+        return kopf.ConnectionInfo(server=account.server, ca_path=account.authorities, token=token())
 
     @kopf.on.startup(registry=handlers)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         configure(settings)
         workers.start()
-        tasks.add(asyncio.create_task(watch_over_watchers(), name="watchdog"))
+        tasks.add(asyncio.create_task(watch_over(workers), name="watchdog"))
 
     @kopf.on.cleanup(registry=handlers)
     async def stop(**_: Any) -> None:
@@ -88,11 +94,11 @@ def configure(settings: kopf.OperatorSettings) -> None:
         settings.watching.label_selectors[kind.group, version, kind.plural] = OURS
 
 
-async def watch_over_watchers() -> None:
+async def watch_over(workers: Workers) -> None:
     """
-    End the process when one of kopf's watches has ended, or the loop hangs: kubelet starts it again.
+    End the process when one of kopf's watches or a worker has ended, or the loop hangs: the kubelet starts it again.
 
-    kopf does not start a watch again that met an error which it does not know, and goes on as if nothing were amiss.
+    kopf does not start a watch again that met an error which it does not know; not every version of it ends then.
     """
     expected: set[str] = set()
     await asyncio.sleep(_FIRST_WATCHES_SECONDS)
@@ -103,6 +109,9 @@ async def watch_over_watchers() -> None:
         await asyncio.sleep(_WATCHDOG_SECONDS)
         lag = asyncio.get_running_loop().time() - before - _WATCHDOG_SECONDS
         blind = not any(name.startswith(f"watcher for {INFERENCE_SERVICE.plural}.") for name in alive)
-        if blind or expected - alive or lag > _LONGEST_LAG_SECONDS:
-            _log.critical("ending: of the watches %s only %s live; the loop was late by %.0f s", expected, alive, lag)
+        ended = ", ".join(filter(None, (*sorted(expected - alive), workers.ailing)))
+        if blind or ended or lag > _LONGEST_LAG_SECONDS:
+            _log.critical(
+                "ending the process: %s ended by itself; the loop was late by %.0f s", ended or "nothing", lag
+            )
             os._exit(1)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from charonia_operator.naming import Key
 
 _FIRST_RETRY_SECONDS = 0.5
-_LONGEST_RETRY_SECONDS = 300.0
+LONGEST_RETRY_SECONDS = 300.0
 
 
 class WorkQueue:
@@ -51,13 +51,19 @@ class WorkQueue:
                 self._changed.wait(pause)
         return None
 
-    def done(self, key: Key, *, failed: bool = False, after: float | None = None) -> None:
-        """A pass over `key` is over. `after`: another one is wanted in so many seconds."""
+    def done(
+        self, key: Key, *, failed: bool = False, after: float | None = None, longest: float = LONGEST_RETRY_SECONDS
+    ) -> None:
+        """
+        A pass over `key` is over. `after`: another one is wanted in so many seconds.
+
+        One that failed is tried again, after pauses that double up to `longest` seconds.
+        """
         with self._changed:
             self._running.discard(key)
             if failed:
                 count = self._failures[key] = self._failures.get(key, 0) + 1
-                pause = min(_FIRST_RETRY_SECONDS * 2.0 ** (count - 1), _LONGEST_RETRY_SECONDS)
+                pause = min(_FIRST_RETRY_SECONDS * 2.0 ** min(count - 1, 30), longest)
                 after = pause * (1 + 0.2 * self._jitter())
             else:
                 self._failures.pop(key, None)

@@ -2,23 +2,24 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
 from charonia_operator.diagnosis import failure_of, waits_for_volumes
-from charonia_operator.drift import differs
 from charonia_operator.models import ModelWatch, Target
-from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, ResourceKind, is_owned_by, revision_name
+from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, is_owned_by, revision_name
 from charonia_operator.observation import Observation, PodModels, Problem
 from charonia_operator.pod.template import pod_template
-from charonia_operator.resources import children, controller_revision, deployment, kinds
+from charonia_operator.resources import children, controller_revision, deployment
 from charonia_operator.settings import Settings
 from charonia_operator.spec.reading import SpecError
 from charonia_operator.spec.service import InferenceServiceSpec
 from charonia_operator.status.building import build_status, condition_of, invalid_status
 from charonia_operator.store import Store
+from charonia_operator.writing import ChildWriter, Observed, WritableCluster
 
 _log = logging.getLogger(__name__)
 _ROUTES = {"HTTPRoute", "GRPCRoute", "Ingress"}
@@ -27,13 +28,11 @@ _SLOW_RETRY_SECONDS = 60.0
 _POLL_WHILE_LOADING_SECONDS = 5.0
 
 
-class ClusterInterface(Protocol):
+class ClusterInterface(WritableCluster, Protocol):
     """What a pass asks of the cluster."""
 
-    def get(self, kind: ResourceKind, namespace: str, name: str) -> JSON | None: ...
-    def apply(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON: ...
+    def has(self, service: Mapping[str, Any]) -> bool: ...
     def apply_status(self, service: Mapping[str, Any], status: JSON) -> JSON: ...
-    def delete(self, kind: ResourceKind, body: Mapping[str, Any]) -> None: ...
     def events_of(self, pod: Mapping[str, Any]) -> Sequence[JSON]: ...
     def record_event(
         self, service: Mapping[str, Any], *, warning: bool, reason: str, message: str, now: str
@@ -54,19 +53,29 @@ class Reconciler:
     settings: Settings
     models: ModelWatch
     now: Callable[[], str] = utc_now
+    telling: Allowance = field(default_factory=Allowance)
 
     def reconcile(self, key: Key) -> float | None:
         """Make one pass. Returns after how many seconds another is wanted. Raises ClusterError to be tried again."""
         body = self.store.service(key)
         if body is None or body["metadata"].get("deletionTimestamp"):
-            self.models.forget(key)  # owner references do the rest
+            self._forget(key)  # owner references do the rest
             return None
         try:
             service = InferenceServiceSpec.parse(body)
         except SpecError as error:
             self._write_status(body, invalid_status(body, str(error), self.now()))
             return None
-        problems = self._write_children(service)
+        observed = {(kind.kind, child["metadata"]["name"]): (kind, child) for kind, child in self.store.children(key)}
+        wanted = children(service, self.settings, self._template(service, observed))
+        if any((child["kind"], child["metadata"]["name"]) not in observed for child in wanted) and self._is_gone(body):
+            self.store.remove(INFERENCE_SERVICE, body)
+            self._forget(key)
+            return None
+        writer = ChildWriter(self.cluster, self.store, service)
+        problems = [*self._unseen(), *writer.write(wanted, observed)]
+        if not problems:
+            problems = writer.prune(observed)
         seen = self._observe(service, problems)
         self._write_status(body, build_status(service, seen, body.get("status") or {}, self.now()))
         if problems:
@@ -74,58 +83,36 @@ class Reconciler:
         loading = any(model.state != "Ready" for report in seen.models.values() for model in report.models)
         return _POLL_WHILE_LOADING_SECONDS if loading else self.settings.model_poll_seconds if seen.pods else None
 
-    def _write_children(self, service: InferenceServiceSpec) -> list[Problem]:
-        """Apply what is missing or differs, delete what is not wanted. What is refused becomes a problem."""
-        observed = {_identity(kind, body): (kind, body) for kind, body in self._children(service)}
-        wanted = children(service, self.settings, self._template(service, observed))
-        by_name = {(kind.api_version, kind.kind): kind for kind in kinds()}
-        problems = []
-        for child in wanted:
-            kind = by_name[child["apiVersion"], child["kind"]]
-            known = observed.pop(_identity(kind, child), None)
-            problem = self._write_child(service, kind, child, known[1] if known else None)
-            if problem:
-                problems.append(problem)
-        for kind, body in () if problems else observed.values():
-            if is_owned_by(body, service.uid) and not body["metadata"].get("deletionTimestamp"):
-                _log.info("%s/%s: deleting %s %s", *_key(service), kind.kind, body["metadata"]["name"])
-                self.cluster.delete(kind, body)
-                self.store.remove(kind, body)
-        return problems
+    def _forget(self, key: Key) -> None:
+        self.models.forget(key)
+        self.telling.forget(key)
 
-    def _write_child(
-        self, service: InferenceServiceSpec, kind: ResourceKind, child: JSON, live: JSON | None
-    ) -> Problem | None:
+    def _is_gone(self, body: JSON) -> bool:
+        """Whether children are missing because their service is gone and no watch told. Asked where that is seldom."""
         try:
-            if live is None:
-                # Not among ours; but the name may be somebody else's.
-                live = self.cluster.get(kind, service.namespace, child["metadata"]["name"])
-                if live is not None and _may_take(live, service):
-                    self.store.put(kind, live)
-            if live is not None and not _may_take(live, service):
-                return _name_conflict(kind, live)
-            if live is None or differs(child, live):
-                _log.info("%s/%s: applying %s %s", *_key(service), kind.kind, child["metadata"]["name"])
-                self.store.put(kind, self.cluster.apply(kind, child))
+            return not self.cluster.has(body)
         except ClusterError as error:
-            return _problem(error, kind)
-        return None
+            if error.passing:
+                raise
+            return False
 
-    def _template(
-        self, service: InferenceServiceSpec, observed: Mapping[tuple[str, str], tuple[ResourceKind, JSON]]
-    ) -> JSON:
+    def _unseen(self) -> list[Problem]:
+        """Kinds of children that the operator may not list: it works without, but repairs nothing."""
+        return [
+            Problem("ForbiddenByPolicy", f"{kind.kind}: {text}. Grant it in the operator's role.")
+            for kind, text in self.store.forbidden.items()
+        ]
+
+    def _template(self, service: InferenceServiceSpec, observed: Observed) -> JSON:
         """The template that was frozen when the spec last changed, else one made now."""
         frozen = observed.get((controller_revision.RESOURCE.kind, revision_name(service)))
         if frozen and is_owned_by(frozen[1], service.uid):
             return controller_revision.frozen_template(frozen[1])
         return pod_template(service, self.settings)
 
-    def _children(self, service: InferenceServiceSpec) -> Sequence[tuple[ResourceKind, JSON]]:
-        return self.store.children(_key(service))
-
     def _observe(self, service: InferenceServiceSpec, problems: Sequence[Problem]) -> Observation:
         """Look at the children and pods as they are now."""
-        bodies = [body for _, body in self._children(service)]
+        bodies = [body for _, body in self.store.children(_key(service))]
         pods = [pod for pod in self.store.pods(_key(service)) if not pod["metadata"].get("deletionTimestamp")]
         # Pods of the current revision first: what ails those is what the user asks about.
         current = revision_name(service)
@@ -141,7 +128,13 @@ class Reconciler:
         )
 
     def _events_of(self, pod: JSON) -> Sequence[JSON]:
-        return self.cluster.events_of(pod) if waits_for_volumes(pod) else []
+        try:
+            return self.cluster.events_of(pod) if waits_for_volumes(pod) else []
+        except ClusterError as error:
+            if error.passing:
+                raise
+            _log.warning("cannot read the events of pod %s: %s", pod["metadata"]["name"], error)
+            return []
 
     def _models_of(self, service: InferenceServiceSpec, pods: Iterable[JSON]) -> Mapping[str, PodModels]:
         targets = [
@@ -164,8 +157,17 @@ class Reconciler:
             raise
         self.store.put(INFERENCE_SERVICE, written)
         for warning, condition in _news(previous, status):
-            text, reason = condition["message"] or condition["reason"], condition["reason"]
+            self._tell(body, warning, condition)
+
+    def _tell(self, body: JSON, warning: bool, condition: JSON) -> None:
+        """Record an Event, unless there were many: what goes to and fro shall not fill the API server's store."""
+        if not self.telling.allows((body["metadata"]["namespace"], body["metadata"]["name"])):
+            return
+        text, reason = condition["message"] or condition["reason"], condition["reason"]
+        try:
             self.cluster.record_event(body, warning=warning, reason=reason, message=text, now=self.now())
+        except ClusterError as error:
+            _log.warning("cannot record an event: %s", error)
 
 
 def _news(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[tuple[bool, JSON]]:
@@ -183,41 +185,6 @@ def _key(service: InferenceServiceSpec) -> Key:
     return service.namespace, service.name
 
 
-def _identity(kind: ResourceKind, body: Mapping[str, Any]) -> tuple[str, str]:
-    return kind.kind, body["metadata"]["name"]
-
-
-def _may_take(live: Mapping[str, Any], service: InferenceServiceSpec) -> bool:
-    """Ours, or that of an InferenceService of the same name which a restored backup has brought back."""
-    references = live["metadata"].get("ownerReferences") or []
-    controllers = [each for each in references if each.get("controller")]
-    return any(
-        each["uid"] == service.uid or (each["kind"] == INFERENCE_SERVICE.kind and each["name"] == service.name)
-        for each in controllers
-    )
-
-
 def _serves(pod: Mapping[str, Any]) -> bool:
     statuses = pod.get("status", {}).get("containerStatuses") or []
     return any(each["name"] == "server" and "running" in each.get("state", {}) for each in statuses)
-
-
-def _name_conflict(kind: ResourceKind, live: Mapping[str, Any]) -> Problem:
-    name = live["metadata"]["name"]
-    text = (
-        f"{kind.kind} {name} exists and is not this service's. Delete or rename it, or give the service another name."
-    )
-    return Problem("NameConflict", text)
-
-
-def _problem(error: ClusterError, kind: ResourceKind) -> Problem | None:
-    """What a refusal means. Raises it again where trying again may help."""
-    if error.status == 404 and kind.optional:
-        text = f"The cluster does not know {kind.kind} ({kind.api_version}): install its definition."
-        return Problem("CRDMissing", text)
-    if error.status in {403, 404} and "being terminated" in str(error):
-        return None  # the namespace goes, and all that is in it
-    if error.passing:
-        raise error
-    reasons = {403: "ForbiddenByPolicy", 422: "SpecInvalid", 400: "SpecInvalid"}
-    return Problem(reasons.get(error.status, error.reason), f"{kind.kind}: {error}")

@@ -7,7 +7,7 @@ Safe to use from several threads.
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, POD, Key, ResourceKind, key_of
@@ -30,6 +30,8 @@ class Store:
     _of_key: dict[Key, set[_Name]] = field(default_factory=dict)
     _removed: dict[_Name, tuple[str, int]] = field(default_factory=dict)
     _ticks: "itertools.count[int]" = field(default_factory=itertools.count)
+    forbidden: Mapping[ResourceKind, str] = field(default_factory=dict)
+    """Kinds of which nothing is seen because the operator may not list them, and the API server's words."""
 
     def put(self, kind: ResourceKind, body: JSON) -> bool:
         """Remember an object as it is now. False when that, or a later state of it, is known already."""
@@ -49,19 +51,26 @@ class Store:
         """A moment, to be taken before a list is asked for and given to `replace`."""
         return next(self._ticks)
 
-    def replace(self, kind: ResourceKind, bodies: Iterable[JSON], since: int) -> None:
-        """Take a list for all that there is of a kind, but what was seen after `since`."""
+    def replace(self, kind: ResourceKind, bodies: Iterable[JSON], since: int) -> set[Key]:
+        """
+        Take a list for all that there is of a kind, but what was seen after `since`.
+
+        Returns the services about which that is news.
+        """
+        news: set[Key | None] = set()
         with self._lock:
             listed = {_name(kind, body): body for body in bodies}
             known = {name: entry for name, entry in self._entries.items() if name[0] == kind}
             for name, entry in known.items():
                 if name not in listed and entry.seen < since:
                     self._drop(name)
+                    news.add(_service(name, entry.body))
             for name, body in listed.items():
                 uid, when = self._removed.get(name, ("", 0))
-                if uid != _uid(body) or when < since:
-                    self._put(name, body, since)
+                if (uid != _uid(body) or when < since) and self._put(name, body, since):
+                    news.add(_service(name, body))
             self._removed = {name: gone for name, gone in self._removed.items() if name[0] != kind or gone[1] > since}
+        return {key for key in news if key}
 
     def service(self, key: Key) -> JSON | None:
         """The InferenceService."""
@@ -110,6 +119,11 @@ class Store:
 def _name(kind: ResourceKind, body: JSON) -> _Name:
     metadata = body["metadata"]
     return kind, metadata.get("namespace", ""), metadata["name"]
+
+
+def _service(name: _Name, body: JSON) -> Key | None:
+    """Whom an object is about."""
+    return name[1:] if name[0] == INFERENCE_SERVICE else key_of(body)
 
 
 def _uid(body: JSON) -> str:

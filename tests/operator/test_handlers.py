@@ -1,13 +1,15 @@
 """kopf is the source of events and nothing else."""
 
+import ast
 import asyncio
 import itertools
+from pathlib import Path
 
 import kopf
 import pytest
 
 from charonia_operator import handlers
-from charonia_operator.handlers import Forever, configure, registry, watch_over_watchers
+from charonia_operator.handlers import Forever, configure, registry, watch_over
 from charonia_operator.naming import OURS, POD
 from charonia_operator.resources import kinds
 
@@ -15,6 +17,11 @@ from charonia_operator.resources import kinds
 class Told:
     def __init__(self):
         self.seen_bodies = []
+        self.lists = 0
+        self.ailing = ""
+
+    def listed(self):
+        self.lists += 1
 
     def seen(self, kind, body, *, deleted):
         self.seen_bodies.append((kind.kind, body, deleted))
@@ -53,6 +60,17 @@ async def test_events_are_told_as_they_are():
     await tell(event={"type": "DELETED", "object": {"metadata": {"name": "a"}}})
 
     assert told.seen_bodies == [("Pod", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}, True)]
+    assert told.lists == 0
+
+
+async def test_a_watch_that_begins_anew_is_told():
+    told = Told()
+    tell = handlers._told(told, POD)
+
+    await tell(event={"type": None, "object": {"metadata": {"name": "a"}}})
+
+    assert told.lists == 1
+    assert len(told.seen_bodies) == 1
 
 
 class EndedError(Exception):
@@ -63,23 +81,41 @@ def ending(code):
     raise EndedError(code)
 
 
-@pytest.mark.parametrize(
-    "dead", ["watcher for pods.v1@None", "watcher for inferenceservices.v1alpha1.serving.charonia.dev@None"]
-)
-async def test_a_dead_watch_ends_the_process(monkeypatch, dead):
-    """Its task has the name that kopf gives it: when that changes, this fails on the real API server, too."""
+WATCHES = ["watcher for pods.v1@None", "watcher for inferenceservices.v1alpha1.serving.charonia.dev@None"]
+
+
+@pytest.mark.parametrize("dead", [*WATCHES, "a worker"])
+async def test_what_ends_by_itself_ends_the_process(monkeypatch, dead):
+    """A watch's task has the name that kopf gives it: when that changes, this fails on the real API server, too."""
     monkeypatch.setattr(handlers, "_FIRST_WATCHES_SECONDS", 0.01)
     monkeypatch.setattr(handlers, "_WATCHDOG_SECONDS", 0.01)
     monkeypatch.setattr(handlers.os, "_exit", ending)
-    names = ["watcher for pods.v1@None", "watcher for inferenceservices.v1alpha1.serving.charonia.dev@None"]
-    watches = {name: asyncio.create_task(asyncio.sleep(60), name=name) for name in names}
-    watchdog = asyncio.create_task(watch_over_watchers())
+    told = Told()
+    watches = {name: asyncio.create_task(asyncio.sleep(60), name=name) for name in WATCHES}
+    watchdog = asyncio.create_task(watch_over(told))
     await asyncio.sleep(0.1)
     assert not watchdog.done()
 
-    watches[dead].cancel()
+    if dead in watches:
+        watches[dead].cancel()
+    else:
+        told.ailing = dead
 
     with pytest.raises(EndedError):
         await asyncio.wait_for(watchdog, 5)
     for watch in watches.values():
         watch.cancel()
+
+
+def test_nothing_that_blocks_runs_on_the_loop():
+    """Every handler is a coroutine, and no coroutine does more than to tell: requests are the workers' business."""
+    blocking = {"sleep", "open", "request", "urlopen", "list", "get", "apply", "run"}
+    for path in sorted(Path(handlers.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)):
+            awaited = {id(node.value) for node in ast.walk(function) if isinstance(node, ast.Await)}
+            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and id(node) not in awaited]
+            names = {getattr(call.func, "attr", getattr(call.func, "id", "")) for call in calls}
+            assert not names & blocking, f"{path.name}: {function.name}"
+    for part in (registry(Told())._watching, registry(Told())._activities):
+        assert all(asyncio.iscoroutinefunction(handler.fn) for handler in part.get_all_handlers())

@@ -57,6 +57,20 @@ def test_failures_are_tried_later_and_later():
     assert pauses[-1] == 300.0
 
 
+def test_the_longest_pause_is_the_callers():
+    queue, clock = a_queue()
+    for _ in range(9):
+        queue.add(A)
+        clock.now += 1000
+        queue.take(wait=False)
+        queue.done(A, failed=True, longest=30.0)
+    clock.now += 29.0
+    assert queue.take(wait=False) is None
+    clock.now += 1.0
+
+    assert queue.take(wait=False) == A
+
+
 def test_a_success_forgets_failures():
     queue, clock = a_queue()
     for failed in (True, True, False, True):

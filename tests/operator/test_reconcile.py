@@ -9,12 +9,17 @@ from charonia_operator.models import ModelWatch
 from charonia_operator.naming import REVISION_LABEL, SERVICE_LABEL
 from charonia_operator.observation import ModelState, PodModels
 from charonia_operator.reconcile import Reconciler
+from charonia_operator.resources import deployment
 from charonia_operator.store import Store
 from tests.support.fake_cluster import FakeCluster
-from tests.support.inference_services import SETTINGS, a_body
+from tests.support.inference_services import SETTINGS, a_body, crd_schema, faults_of
 
 KEY = ("default", "simple")
 LABELS = {"app.kubernetes.io/managed-by": "charonia-operator", SERVICE_LABEL: "simple"}
+
+
+STATUS = crd_schema()["properties"]["status"]
+"""A field that it lacks would be dropped by the API server, and written again at each pass."""
 
 
 class World:
@@ -23,7 +28,7 @@ class World:
     def __init__(self, settings=SETTINGS, cluster=None, answer=None):
         self.cluster = cluster or FakeCluster()
         self.store = Store()
-        self.times = iter(f"2026-01-01T00:00:{second:02}Z" for second in range(60))
+        self.times = iter(f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z" for second in range(600))
         self.asked = []
         watch = ModelWatch(
             self.asked.append, every_seconds=30, ask=lambda target: answer or PodModels(), clock=lambda: 0.0
@@ -45,6 +50,8 @@ class World:
         self.cluster.fill(self.store)
         self.cluster.writes.clear()
         self.after = self.reconciler.reconcile(KEY)
+        if ("InferenceService", *KEY) in self.cluster.objects:
+            assert not self.status or faults_of(self.status, STATUS) == []
         return list(self.cluster.writes)
 
     @property
@@ -217,9 +224,10 @@ def test_children_of_a_restored_service_are_taken_over():
     assert [each["uid"] for each in references] == ["another"]
 
 
-@pytest.mark.parametrize("status", [0, 409, 429, 500, 503])
+@pytest.mark.parametrize("status", [0, 401, 409, 429, 500, 503])
 @pytest.mark.parametrize(
-    ("verb", "kind"), [("apply", "Deployment"), ("get", "Service"), ("status", "InferenceService")]
+    ("verb", "kind"),
+    [("apply", "Deployment"), ("get", "Service"), ("status", "InferenceService"), ("has", "InferenceService")],
 )
 def test_passing_refusals_are_tried_again(status, verb, kind):
     world = World().ask()
@@ -252,6 +260,86 @@ def test_lasting_refusals_are_told(error, reason):
     assert str(error) in world.condition("Stalled")["message"]
     assert world.cluster.named("Service"), "the others are made"
     assert world.after == 60.0
+
+
+def test_a_lasting_refusal_costs_one_request_a_minute():
+    """Nothing but the refused write is tried again, and nothing is told twice."""
+    world = World().ask()
+    world.cluster.refuse["apply", "Deployment"] = ClusterError(422, "Invalid", "spec.template: no")
+    world.go()
+
+    for _ in range(5):
+        assert world.go() == []
+        assert world.after == 60.0
+    assert world.cluster.events == [("Warning", "SpecInvalid")]
+
+
+def test_a_deletion_that_is_refused():
+    world = World().ask(networking={"ingress": {}})
+    world.go()
+    world.cluster.refuse["delete", "Ingress"] = ClusterError(403, "Forbidden", 'cannot delete resource "ingresses"')
+
+    world.ask().go()
+
+    assert world.condition("Stalled")["reason"] == "ForbiddenByPolicy"
+    assert 'cannot delete resource "ingresses"' in world.condition("Stalled")["message"]
+
+
+def test_a_kind_that_may_not_be_listed():
+    """Its objects are found by their names; the condition says what is amiss."""
+    world = World().ask()
+    world.go()
+    other = World(cluster=world.cluster)
+    other.cluster.fill(other.store)
+    other.store.forbidden = {deployment.RESOURCE: 'cannot list resource "deployments"'}
+    other.store.replace(deployment.RESOURCE, [], other.store.mark())
+
+    other.reconciler.reconcile(KEY)
+
+    assert [write for write in world.cluster.writes if write[0] != "status"][-1][1] != "Deployment"
+    assert world.condition("Stalled")["reason"] == "ForbiddenByPolicy"
+    assert 'cannot list resource "deployments"' in world.condition("Stalled")["message"]
+
+
+@pytest.mark.parametrize("error", [ClusterError(403, "Forbidden", "cannot list events"), None])
+def test_events_that_may_not_be_read_or_written(error):
+    """The status is written all the same."""
+    world = World().ask()
+    world.go()
+    waiting = [{"name": "server", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    world.run_pods(0, replicas=1).add_pod(containerStatuses=waiting)
+    world.cluster.pod_events = [{"reason": "FailedMount", "message": 'secret "a" not found'}]
+    if error:
+        world.cluster.refuse.update({("events", "Pod"): error, ("event", "InferenceService"): error})
+
+    world.go()
+
+    assert world.condition("Ready")["reason"] == ("Starting" if error else "SecretMissing")
+
+
+def test_a_service_that_flaps_fills_no_store_with_events():
+    world = World().ask()
+    world.go()
+    for _ in range(12):
+        world.run_pods().go()
+        world.run_pods(0).go()
+
+    assert 0 < len(world.cluster.events) <= 10
+
+
+def test_children_of_a_service_that_is_gone_are_not_brought_back():
+    """No watch told of its deletion; the garbage collector takes its children away, which is seen."""
+    world = World().ask()
+    world.go()
+    world.cluster.fill(world.store)
+    del world.cluster.objects["InferenceService", "default", "simple"]
+    gone = world.cluster.objects.pop(("Deployment", "default", "simple"))
+    world.store.remove(deployment.RESOURCE, gone)
+    world.cluster.writes.clear()
+
+    assert world.reconciler.reconcile(KEY) is None
+    assert world.cluster.writes == []
+    assert world.store.services() == []
 
 
 def test_a_namespace_that_goes():

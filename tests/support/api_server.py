@@ -119,23 +119,24 @@ class ApiServer:
         path = f"{root}{where}/{plural}/{metadata['name']}?fieldManager=test&force=true"
         return self.request("PATCH", path, body, "application/apply-patch+yaml")
 
-    def kubeconfig(self, token: str = "", name: str = "kubeconfig") -> Path:
-        """Of the administrator, or of whoever has `token`."""
+    def kubeconfig(self, token: str = "", name: str = "kubeconfig", url: str = "") -> Path:
+        """Of the administrator, or of whoever has `token`; `url` where something lies between."""
         file = self.folder / name
         document = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": self.url, "insecure-skip-tls-verify": True}}],
+            "clusters": [{"name": "test", "cluster": {"server": url or self.url, "insecure-skip-tls-verify": True}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
             "users": [{"name": "test", "user": {"token": token or self._token}}],
         }
         file.write_text(yaml.dump(document))
         return file
 
-    def operator_kubeconfig(self) -> Path:
+    def operator_kubeconfig(self, url: str = "") -> Path:
         """Of user `operator`, who may do what is granted to that name."""
-        return self.kubeconfig(self._operator_token, "operator.kubeconfig")
+        name = f"operator-{url.rpartition(':')[2]}.kubeconfig" if url else "operator.kubeconfig"
+        return self.kubeconfig(self._operator_token, name, url)
 
     def audited(self) -> list[tuple[str, str, str]]:
         """What user `operator` did so far: verb, group/resource, name."""

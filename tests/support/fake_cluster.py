@@ -1,12 +1,12 @@
 """A cluster in memory for tests of passes: server-side apply with its managed fields, and nothing else."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from charonia_operator.cluster import ClusterError  # noqa: TC001 - the type of a field
-from charonia_operator.naming import FIELD_MANAGER, INFERENCE_SERVICE, JSON, POD, ResourceKind
+from charonia_operator.naming import FIELD_MANAGER, INFERENCE_SERVICE, JSON, OURS, POD, ResourceKind
 from charonia_operator.resources import kinds
 from charonia_operator.store import Store
 
@@ -32,17 +32,26 @@ class FakeCluster:
     def fill(self, store: Store) -> None:
         """Let a store see everything that carries the operator's label, as lists do."""
         for kind in (INFERENCE_SERVICE, *kinds(), POD):
-            mark = store.mark()
-            bodies = [body for body in self.objects.values() if body["kind"] == kind.kind]
-            ours = [each for each in bodies if kind == INFERENCE_SERVICE or _is_labelled(each)]
-            store.replace(kind, deepcopy(ours), mark)
+            query = {} if kind == INFERENCE_SERVICE else {"labelSelector": OURS}
+            store.replace(kind, self.list(kind, **query), store.mark())
 
     def named(self, kind: str, name: str = "simple") -> JSON:
         return self.objects[kind, "default", name]
 
+    def list(self, kind: ResourceKind, namespace: str = "", **query: str) -> Iterator[JSON]:
+        self._meet("list", kind)
+        bodies = [body for body in self.objects.values() if body["kind"] == kind.kind]
+        return iter(deepcopy([each for each in bodies if "labelSelector" not in query or _is_labelled(each)]))
+
     def get(self, kind: ResourceKind, namespace: str, name: str) -> JSON | None:
         self._meet("get", kind)
         return deepcopy(self.objects.get((kind.kind, namespace, name)))
+
+    def has(self, service: Mapping[str, Any]) -> bool:
+        self._meet("has", INFERENCE_SERVICE)
+        metadata = service["metadata"]
+        found = self.objects.get((INFERENCE_SERVICE.kind, metadata["namespace"], metadata["name"]))
+        return found is not None and found["metadata"]["uid"] == metadata["uid"]
 
     def apply(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON:
         self._meet("apply", kind)
@@ -68,10 +77,12 @@ class FakeCluster:
         self.writes.append(("delete", kind.kind, body["metadata"]["name"]))
         del self.objects[kind.kind, body["metadata"]["namespace"], body["metadata"]["name"]]
 
-    def events_of(self, pod: Mapping[str, Any]) -> list[JSON]:
+    def events_of(self, pod: Mapping[str, Any]) -> Sequence[JSON]:
+        self._meet("events", POD)
         return self.pod_events
 
     def record_event(self, service: Mapping[str, Any], *, warning: bool, reason: str, message: str, now: str) -> None:
+        self._meet("event", INFERENCE_SERVICE)
         self.events.append(("Warning" if warning else "Normal", reason))
 
     def _keep(self, body: JSON) -> JSON:

@@ -37,3 +37,23 @@ def crd_schema() -> dict[str, Any]:
     crd = yaml.safe_load(CRD.read_text())
     schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
+
+
+_TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
+
+
+def faults_of(value: Any, schema: dict[str, Any], path: str = "status") -> list[str]:
+    """What the API server would refuse or silently drop: unknown fields, wrong types, what no enumeration has."""
+    if not isinstance(value, _TYPES[schema["type"]]):
+        return [f"{path} is no {schema['type']}"]
+    if isinstance(value, list):
+        return [fault for item in value for fault in faults_of(item, schema["items"], f"{path}[]")]
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        missing = [f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value]
+        unknown = [f"{path}.{name} is unknown" for name in value if name not in known]
+        inner = (faults_of(own, known[name], f"{path}.{name}") for name, own in value.items() if name in known)
+        return [*missing, *unknown, *(fault for faults in inner for fault in faults)]
+    accepted = schema.get("enum")
+    long = isinstance(value, str) and len(value) > schema.get("maxLength", len(value))
+    return [f"{path} is {value!r}"] if long or (accepted and value not in accepted) else []

@@ -16,12 +16,30 @@ from tests.support.api_server import ApiServer
 class OperatorProcess:
     """From `with` to the end of it."""
 
-    def __init__(self, server: ApiServer, namespace: str, log: Path, *arguments: str) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        namespace: str,
+        log: Path,
+        *arguments: str,
+        kubeconfig: Path | None = None,
+        account: Path | None = None,
+        before: str = "",
+    ) -> None:
+        """`account`: the folder of a service account, used instead of a kubeconfig. `before`: Python to run first."""
+        script = f"{before}\nfrom charonia_operator.__main__ import main\nmain()"
+        if account:
+            script = (
+                f"import pathlib, charonia_operator.identity as i; i.ACCOUNT = pathlib.Path({str(account)!r})\n{script}"
+            )
         self._command = [
-            sys.executable, "-m", "charonia_operator", "--liveness-port=0", *([f"--namespace={namespace}"] if namespace else []),
+            sys.executable, "-c", script, "--liveness-port=0", *([f"--namespace={namespace}"] if namespace else []),
             "--runtime-image=example.com/runtime:1", "--runtime-gpu-image=example.com/runtime:1-gpu", *arguments,
         ]  # fmt: skip
-        self._environment = {**os.environ, "KUBECONFIG": str(server.operator_kubeconfig()), "NO_PROXY": "127.0.0.1"}
+        host, _, port = server.url.removeprefix("https://").partition(":")
+        address = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port} if account else {}
+        config = kubeconfig or server.operator_kubeconfig()
+        self._environment = {**os.environ, "NO_PROXY": "127.0.0.1", **(address or {"KUBECONFIG": str(config)})}
         self._log = log
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -37,6 +55,22 @@ class OperatorProcess:
     def stop(self) -> int:
         return self._end(signal.SIGTERM)
 
+    def freeze(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit code when it has ended."""
+        return self._process.poll()
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        assert self.process
+        return self.process
+
     def log(self) -> str:
         return self._log.read_text()
 
@@ -50,12 +84,11 @@ class OperatorProcess:
             self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> int:
-        assert self.process
-        self.process.send_signal(how)
+        self._process.send_signal(how)
         try:
-            return self.process.wait(20)
+            return self._process.wait(20)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self._process.kill()
             raise
 
 

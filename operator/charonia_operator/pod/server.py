@@ -143,10 +143,10 @@ def _probes(service: InferenceServiceSpec) -> JSON:
     probes = service.spec.probes
     ready = {"httpGet": {"path": "/v2/health/ready", "port": "http"}, "timeoutSeconds": 3}
     live = {"httpGet": {"path": "/v2/health/live", "port": "http"}, "timeoutSeconds": 5}
-    failures = max(probes.startup_timeout_seconds // _PROBE_PERIOD_SECONDS, 1)
     own = {
         # Live, not ready: a server whose models fail shall say so in its status, and not be killed for it.
-        "startupProbe": {**live, "periodSeconds": _PROBE_PERIOD_SECONDS, "failureThreshold": failures},
+        # Every second, which costs little and ends with the first answer: what serves shall not wait to be seen.
+        "startupProbe": {**live, "periodSeconds": 1, "failureThreshold": probes.startup_timeout_seconds},
         "readinessProbe": {**ready, "periodSeconds": _PROBE_PERIOD_SECONDS, "failureThreshold": 3},
         "livenessProbe": {**live, "periodSeconds": 10, "failureThreshold": 6},
     }

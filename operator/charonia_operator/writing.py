@@ -1,0 +1,118 @@
+"""What a pass writes of a service's children: what is missing or differs is applied, what is left over is deleted."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from charonia_operator.cluster import ClusterError
+from charonia_operator.drift import differs
+from charonia_operator.naming import INFERENCE_SERVICE, JSON, ResourceKind, is_owned_by
+from charonia_operator.observation import Problem
+from charonia_operator.resources import kinds
+from charonia_operator.spec.service import InferenceServiceSpec
+from charonia_operator.store import Store
+
+_log = logging.getLogger(__name__)
+
+Observed: TypeAlias = dict[tuple[str, str], tuple[ResourceKind, JSON]]
+"""The children that there are, by kind and name."""
+
+
+class WritableCluster(Protocol):
+    """What writing asks of the cluster."""
+
+    def get(self, kind: ResourceKind, namespace: str, name: str) -> JSON | None: ...
+    def apply(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON: ...
+    def delete(self, kind: ResourceKind, body: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChildWriter:
+    """Writes the children of one service. What is refused for good becomes a problem; the rest raises ClusterError."""
+
+    cluster: WritableCluster
+    store: Store
+    service: InferenceServiceSpec
+
+    def write(self, wanted: Sequence[JSON], observed: Observed) -> list[Problem]:
+        """Apply what is missing or differs. Takes what is wanted off `observed`."""
+        by_name = {(kind.api_version, kind.kind): kind for kind in kinds()}
+        problems = []
+        for child in wanted:
+            kind = by_name[child["apiVersion"], child["kind"]]
+            known = observed.pop((kind.kind, child["metadata"]["name"]), None)
+            problem = self._write_child(kind, child, known[1] if known else None)
+            if problem:
+                problems.append(problem)
+        return problems
+
+    def prune(self, unwanted: Observed) -> list[Problem]:
+        """Delete what is left of former specs."""
+        problems = []
+        for kind, body in unwanted.values():
+            if not is_owned_by(body, self.service.uid) or body["metadata"].get("deletionTimestamp"):
+                continue
+            _log.info(
+                "%s/%s: deleting %s %s", self.service.namespace, self.service.name, kind.kind, body["metadata"]["name"]
+            )
+            try:
+                self.cluster.delete(kind, body)
+                self.store.remove(kind, body)
+            except ClusterError as error:
+                problem = _problem(error, kind)
+                problems += [problem] if problem else []
+        return problems
+
+    def _write_child(self, kind: ResourceKind, child: JSON, live: JSON | None) -> Problem | None:
+        try:
+            if live is None:
+                # Not among ours; but the name may be somebody else's.
+                live = self.cluster.get(kind, self.service.namespace, child["metadata"]["name"])
+                if live is not None and _may_take(live, self.service):
+                    self.store.put(kind, live)
+            if live is not None and not _may_take(live, self.service):
+                return _name_conflict(kind, live)
+            if live is None or differs(child, live):
+                _log.info(
+                    "%s/%s: applying %s %s",
+                    self.service.namespace,
+                    self.service.name,
+                    kind.kind,
+                    child["metadata"]["name"],
+                )
+                self.store.put(kind, self.cluster.apply(kind, child))
+        except ClusterError as error:
+            return _problem(error, kind)
+        return None
+
+
+def _may_take(live: Mapping[str, Any], service: InferenceServiceSpec) -> bool:
+    """Ours, or that of an InferenceService of the same name which a restored backup has brought back."""
+    references = live["metadata"].get("ownerReferences") or []
+    controllers = [each for each in references if each.get("controller")]
+    return any(
+        each["uid"] == service.uid or (each["kind"] == INFERENCE_SERVICE.kind and each["name"] == service.name)
+        for each in controllers
+    )
+
+
+def _name_conflict(kind: ResourceKind, live: Mapping[str, Any]) -> Problem:
+    name = live["metadata"]["name"]
+    text = (
+        f"{kind.kind} {name} exists and is not this service's. Delete or rename it, or give the service another name."
+    )
+    return Problem("NameConflict", text)
+
+
+def _problem(error: ClusterError, kind: ResourceKind) -> Problem | None:
+    """What a refusal means. Raises it again where trying again may help."""
+    if error.status == 404 and kind.optional:
+        text = f"The cluster does not know {kind.kind} ({kind.api_version}): install its definition."
+        return Problem("CRDMissing", text)
+    if error.status in {403, 404} and "being terminated" in str(error):
+        return None  # the namespace goes, and all that is in it
+    if error.passing:
+        raise error
+    reasons = {403: "ForbiddenByPolicy", 422: "SpecInvalid", 400: "SpecInvalid"}
+    return Problem(reasons.get(error.status, error.reason), f"{kind.kind}: {error}")

@@ -1,0 +1,120 @@
+"""The threads that look at everything and work the queue off, over a cluster in memory."""
+
+import threading
+
+import pytest
+
+from charonia_operator import workers as module
+from charonia_operator.allowance import Allowance
+from charonia_operator.cluster import ClusterError
+from charonia_operator.models import ModelWatch
+from charonia_operator.naming import INFERENCE_SERVICE
+from charonia_operator.observation import PodModels
+from charonia_operator.queue import WorkQueue
+from charonia_operator.reconcile import Reconciler
+from charonia_operator.resources import deployment
+from charonia_operator.store import Store
+from charonia_operator.workers import Workers
+from tests.support.fake_cluster import FakeCluster
+from tests.support.inference_services import SETTINGS, a_body
+from tests.support.operator_process import eventually
+
+KEY = ("default", "simple")
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    monkeypatch.setattr(module, "_SOON_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_FORBIDDEN_SECONDS", 0.05)
+    cluster, store, queue = FakeCluster(), Store(), WorkQueue()
+    models = ModelWatch(queue.add, every_seconds=30, ask=lambda _: PodModels())
+    made = Workers(cluster, store, queue, Reconciler(cluster, store, SETTINGS, models), SETTINGS)
+    yield made
+    made.stop(5)
+
+
+def test_what_is_there_at_the_start_is_worked_on(workers):
+    workers.cluster.add(a_body())
+
+    workers.start()
+
+    eventually(lambda: workers.cluster.named("Deployment"))
+    assert workers.ailing == ""
+
+
+def test_a_look_finds_what_no_watch_told(workers):
+    workers.cluster.add(a_body())
+    workers.start()
+    eventually(lambda: workers.cluster.named("InferenceService").get("status"))
+
+    del workers.cluster.objects["Service", *KEY]
+    workers.listed()
+
+    eventually(lambda: workers.cluster.named("Service"))
+
+
+def test_news_of_a_look(workers):
+    """Only of those services whose objects are others than before."""
+    workers.cluster.add(a_body())
+    workers.cluster.add(a_body("other"))
+
+    assert workers.look_at_everything() == {KEY, ("default", "other")}
+    assert workers.look_at_everything() == set()
+    workers.cluster.add(a_body(replicas=2))
+    assert workers.look_at_everything() == {KEY}
+
+
+def test_a_kind_that_may_not_be_listed(workers):
+    """The others are read; the services hear of it, and of its end."""
+    workers.cluster.add(a_body())
+    workers.cluster.refuse["list", "Deployment"] = ClusterError(403, "Forbidden", "cannot list deployments")
+    workers.start()
+    eventually(lambda: "cannot list deployments" in str(workers.cluster.named("InferenceService").get("status")))
+
+    workers.cluster.refuse.clear()
+
+    eventually(lambda: "cannot list deployments" not in str(workers.cluster.named("InferenceService")["status"]))
+    assert workers.store.forbidden == {}
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_without_the_services_there_is_nothing_to_do_but_to_wait(workers, status):
+    workers.cluster.refuse["list", INFERENCE_SERVICE.kind] = ClusterError(status, "Reason", "no")
+
+    with pytest.raises(ClusterError):
+        workers.look_at_everything()
+
+
+def test_a_thread_that_ended_is_told(workers, monkeypatch):
+    def fault():
+        raise KeyError("of the operator itself")
+
+    monkeypatch.setattr(Workers, "look_at_everything", lambda _: fault())
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    workers.start()
+
+    assert eventually(lambda: workers.ailing) == "resync"
+
+
+def test_a_pass_that_fails_is_tried_again(workers):
+    workers.cluster.add(a_body())
+    workers.cluster.refuse["apply", deployment.RESOURCE.kind] = ClusterError(503, "Unavailable", "no")
+    workers.start()
+    eventually(lambda: workers.queue._failures.get(KEY))
+
+    workers.cluster.refuse.clear()
+
+    eventually(lambda: workers.cluster.named("Deployment"))
+
+
+def test_ten_times_in_ten_minutes():
+    now = [0.0]
+    allowance = Allowance(lambda: now[0])
+
+    assert [allowance.allows(KEY) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert allowance.allows(("default", "other"))
+    now[0] = 600.0
+    assert allowance.allows(KEY)
+    allowance.forget(KEY)
+    assert [allowance.allows(KEY) for _ in range(11)] == [True] * 10 + [False]
