@@ -25,6 +25,8 @@ class Context:
     instance_name = ""
     version_directory = ""
     decoupled = False
+    iterative = False
+    """Whether requests may be released to come again."""
     output_names: tuple[str, ...] = ()
 
 

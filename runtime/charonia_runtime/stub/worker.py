@@ -89,6 +89,7 @@ class Worker:
         context.phase = Phase.INITIALIZE
         context.instance_name = document["instance_name"]
         context.decoupled = document["decoupled"]
+        context.iterative = document["iterative"]
         context.output_names = tuple(document["output_names"])
         try:
             self._import(document)
@@ -138,7 +139,13 @@ class Worker:
             self._fail(frame.number, requests, error)
 
     async def _serve_coroutines(self) -> None:
-        """Run the model's coroutines on this thread's event loop; those of decoupled models side by side."""
+        """
+        Run the model's coroutines on this thread's event loop, those of decoupled models side by side.
+
+        Not so where requests may come again: that is decided when the coroutine ends, and nothing of their sequences
+        can run before.
+        """
+        in_turn = context.iterative or not context.decoupled
         loop = asyncio.get_running_loop()
         self._answer_questions(loop)
         arrived: asyncio.Queue[None] = asyncio.Queue()
@@ -150,22 +157,23 @@ class Worker:
             frame = commands.frames.popleft()
             if frame.kind == FrameKind.FINALIZE:
                 return
-            if not context.decoupled:
+            if in_turn:
                 await self._execute_coroutine(frame)
                 continue
-            task = loop.create_task(self._execute_coroutine(frame))
+            task = loop.create_task(self._execute_coroutine(frame, answered=True))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             self._session.send(FrameKind.ANSWER, number=frame.number)
 
-    async def _execute_coroutine(self, frame: Frame) -> None:
+    async def _execute_coroutine(self, frame: Frame, *, answered: bool = False) -> None:
+        """`answered`: the server was told that the execution is over."""
         requests = self._receive(frame)
         begin_ns = time.monotonic_ns()
         try:
             result = await self._model.execute_async(requests)
             times = TIMES.pack(begin_ns, time.monotonic_ns())
             check_result(result, requests)
-            if not context.decoupled:
+            if not answered:
                 answer(self._session, frame.number, requests, result, times)
         except BaseException as error:  # noqa: BLE001  # SystemExit, too: the requests get it as their answer
             self._fail(frame.number, requests, error)

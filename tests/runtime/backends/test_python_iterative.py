@@ -45,9 +45,10 @@ async def test_rescheduled_requests_have_no_response(tmp_path: Path) -> None:
     assert [len(batch.responses_to(index)) for index in range(3)] == [0, 1, 0]
 
 
-async def test_decoupled_models_answer_each_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("execute", ["def execute", "async def execute"])
+async def test_decoupled_models_answer_each_step(tmp_path: Path, execute: str) -> None:
     config = an_echo_config(decoupled=True, scheduling=ITERATIVE)
-    async with PythonModel(tmp_path, STEPS, config=config) as model:
+    async with PythonModel(tmp_path, STEPS.replace("def execute", execute), config=config) as model:
         batch = await model.run(np.float32([1]), np.float32([0]))
         again = await model.run(np.float32([0]))
     assert (batch.rescheduled, again.rescheduled) == ([0], [])

@@ -14,6 +14,7 @@ from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.backend import BackendTraits, LoopInstance, ModelFiles
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.ipc.frames import FrameKind
 
 _NAME = "python"
@@ -106,6 +107,7 @@ class Backend:
             **self._code(config),
             "instance_name": placement.name,
             "decoupled": config.decoupled,
+            "iterative": isinstance(config.scheduling, SequenceBatching) and config.scheduling.iterative,
             "output_names": [output.name for output in config.outputs],
             "arguments": {
                 "model_config": json.dumps(dict(config.document), separators=(",", ":")),

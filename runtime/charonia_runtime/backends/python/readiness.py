@@ -39,7 +39,7 @@ class Readiness:
         with suppress(TimeoutError):
             reason = await asyncio.wait_for(asyncio.shield(self._answer), ANSWER_SECONDS)
         if reason and reason != self._reason:
-            logger.warning("%s: not ready: %s", self._name, reason)
+            logger.warning("%s: %s", self._name, reason)
         self._reason = reason
         return not reason
 
