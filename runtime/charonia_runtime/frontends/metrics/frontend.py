@@ -12,8 +12,9 @@ from charonia_runtime.frontends.metrics.exposition import render
 from charonia_runtime.frontends.metrics.machine import CpuProbe, GpuProbe, PinnedMemory, Probe, Sampler
 from charonia_runtime.frontends.metrics.models import ModelCollector
 from charonia_runtime.frontends.metrics.options import Options
-from charonia_runtime.frontends.metrics.scrapes import LIMITS, Scrapes
+from charonia_runtime.frontends.metrics.scrapes import JSON_HEADERS, LIMITS, Page, Scrapes
 from charonia_runtime.frontends.metrics.summaries import SummaryCollector
+from charonia_runtime.protocols.v2_documents import render_index
 from charonia_runtime.wires.addresses import bind, join
 from charonia_runtime.wires.http1.listener import Listener
 
@@ -24,7 +25,7 @@ _FIRST_SAMPLE_SECONDS = 1.0
 
 
 class Frontend:
-    """Serves `/metrics`. See `core.frontend.Frontend`."""
+    """Serves `/metrics`, and the list of models where asked to. See `core.frontend.Frontend`."""
 
     name = "metrics"
 
@@ -56,7 +57,10 @@ class Frontend:
         await asyncio.to_thread(self._sampler.wait, _FIRST_SAMPLE_SECONDS)
         if self._summaries is not None:
             self._summaries.watch(await self._server.statistics())
-        self._listener = Listener(Scrapes(self.collect), LIMITS)
+        pages = {"/metrics": Page(self.collect)}
+        if options.repository_index:
+            pages["/v2/repository/index"] = Page(self._index, JSON_HEADERS)
+        self._listener = Listener(Scrapes(pages), LIMITS)
         await self._listener.start(bound)
         logger.info("Started Metrics Service at %s", self.address)
 
@@ -80,6 +84,9 @@ class Frontend:
             # A thousand models take a tenth of a second; others get the loop in between.
             await asyncio.sleep(0)
         return "".join(texts).encode()
+
+    async def _index(self) -> bytes:
+        return render_index(await self._server.repository_index())
 
     def _find_probes(self) -> list[Probe]:
         probes: list[Probe] = [CpuProbe()] if self._options.allow_cpu_metrics else []

@@ -22,7 +22,8 @@ class Options:
     metrics_config: tuple[str, ...] = option(
         (),
         "counter_latencies=<boolean> (on), summary_latencies=<boolean> (off), summary_quantiles=<quantile>:<error>,... "
-        "or histogram_latencies=<boolean> (off). May be given several times.",
+        "histogram_latencies=<boolean> (off) or repository_index=<boolean> (off), which also serves the list of models "
+        "at GET /v2/repository/index for platforms that watch over them. May be given several times.",
         metavar="<setting>=<value>",
     )
     pinned_memory_pool_bytes: int = 268_435_456
@@ -59,6 +60,11 @@ class Options:
     def histogram_latencies(self) -> bool:
         """Whether the time to the first response is counted in a histogram for each model."""
         return self._switch("histogram_latencies", default=False)
+
+    @property
+    def repository_index(self) -> bool:
+        """Whether the list of models is served beside the metrics: like these, to everybody who reaches the port."""
+        return self._switch("repository_index", default=False)
 
     @property
     def quantiles(self) -> tuple[float, ...]:

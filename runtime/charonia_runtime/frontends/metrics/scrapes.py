@@ -1,8 +1,9 @@
-"""What the metrics port answers: `/metrics` by a task, every other path with nothing, as Triton does."""
+"""What the metrics port answers: its pages by tasks, every other path with nothing, as Triton does."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from charonia_runtime.core.errors import InferenceError
@@ -16,26 +17,37 @@ logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(body_bytes=64 * 1024, read_timeout_seconds=60.0)
 """A scraper has nothing to say in a body; what one sends all the same is read and ignored."""
 
-_PATHS: Final = {"/metrics", "/metrics/"}
 _CONTENT: Final = f"Content-Type: {CONTENT_TYPE}\r\n".encode()
 _TEXT: Final = b"Content-Type: text/plain\r\n"
+JSON_HEADERS: Final = b"Content-Type: application/json\r\n"
 _NOT_ALLOWED: Final = b'{"error":"Method Not Allowed"}'
 
 
-class Scrapes:
-    """The handler of all connections (`wires.http1.connection.Handler`). `collect` makes the text of `/metrics`."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is answered on a path: made anew each time."""
 
-    def __init__(self, collect: Callable[[], Awaitable[bytes]]) -> None:
+    make: Callable[[], Awaitable[bytes]]
+    headers: bytes = _CONTENT
+
+
+class Scrapes:
+    """The handler of all connections (`wires.http1.connection.Handler`)."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        """`pages` by their paths, which may also end in a slash."""
         self.tasks = set[asyncio.Task[None]]()
-        self._collect = collect
+        self._pages = pages
 
     def begin(self, connection: Connection, request: Request) -> None:
         if request.method != b"GET":
             connection.answer(405, _TEXT, [_NOT_ALLOWED])
-        elif request.path not in _PATHS:
+            return
+        page = self._pages.get(request.path.removesuffix("/"))
+        if page is None:
             connection.answer(200, _CONTENT)
         else:
-            task = asyncio.get_running_loop().create_task(self._scrape(connection))
+            task = asyncio.get_running_loop().create_task(self._scrape(connection, page))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
             connection.exchange = _Scrape(task)
@@ -43,9 +55,9 @@ class Scrapes:
     def refuse(self, excess: ExcessiveRequestError) -> tuple[int, bytes, bytes]:
         return 400, _TEXT, str(excess).encode()
 
-    async def _scrape(self, connection: Connection) -> None:
+    async def _scrape(self, connection: Connection, page: Page) -> None:
         try:
-            connection.answer(200, _CONTENT, [await self._collect()])
+            connection.answer(200, page.headers, [await page.make()])
         except InferenceError as error:
             logger.warning("failed to collect metrics: %s", error.message)
             connection.answer(503, _CONTENT)

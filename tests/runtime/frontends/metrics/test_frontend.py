@@ -16,7 +16,7 @@ from charonia_runtime.core.custom_metrics import MetricKind
 from charonia_runtime.core.errors import InternalError, UnavailableError
 from charonia_runtime.core.frontend import OptionError
 from charonia_runtime.core.histogram import Histogram
-from charonia_runtime.core.server import VersionStatistics
+from charonia_runtime.core.server import IndexEntry, VersionStatistics
 from charonia_runtime.core.statistics import Duration, FailureReason, ModelStatistics
 from charonia_runtime.frontends.metrics import Frontend, Options
 from charonia_runtime.frontends.metrics.machine import GpuProbe
@@ -609,3 +609,22 @@ def test_unknown_settings_are_taken():
     options = Options(metrics_config=("colour=red", "counter_latencies=on"))
 
     assert (options.counter_latencies, options.summary_latencies) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "body"),
+    [
+        (("repository_index=true",), b'[{"name":"simple","version":"1","state":"READY"}]'),
+        ((), b""),
+    ],
+)
+async def test_the_list_of_models_is_served_where_asked_for(start, connect, server, settings, body):
+    """A platform reads it where servers ask their clients for tokens."""
+    server.index = [IndexEntry("simple", 1, "READY")]
+    client = await connect(await start(server, metrics_config=settings))
+
+    status, headers, answer = await client.ask(b"GET /v2/repository/index HTTP/1.1\r\nHost: a\r\n\r\n")
+
+    assert status == "HTTP/1.1 200 OK"
+    assert answer == body
+    assert headers["Content-Type"] == ("application/json" if body else "text/plain; charset=utf-8")
