@@ -15,7 +15,6 @@ from charonia_runtime.frontends.v2_grpc.status import shutting_down, status_of
 from charonia_runtime.frontends.v2_grpc.stream import InferStream
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_response
-from charonia_runtime.protocols.v2_proto.infer import InferMessage
 
 
 class InferenceCalls:
@@ -73,7 +72,7 @@ class InferExchange:
             return
         calls.in_flight.begin()
         try:
-            message = InferMessage(data)
+            message = calls.builder.read(data)
             name = message.model_name
             version = parse_version(message.version_text)
             server = calls.server

@@ -8,20 +8,22 @@ from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.request import InferenceRequest, ResponseSink, Trace
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
-from charonia_runtime.protocols.v2_proto.infer import InferMessage
+from charonia_runtime.protocols.v2_proto.decoder import InferDecoder, Message
 
 
 class RequestBuilder:
     """Makes requests of messages, with the metadata that is to be forwarded."""
 
-    __slots__ = ("_filter", "server")
+    __slots__ = ("_filter", "read", "server")
 
     def __init__(self, server: InferenceServer, header_filter: HeaderFilter) -> None:
         self.server = server
+        self.read = InferDecoder().read
+        """Makes a message of bytes."""
         self._filter = header_filter or None
 
     def build(
-        self, message: InferMessage, version: int, sink: ResponseSink, metadata: Metadata, trace: Trace | None
+        self, message: Message, version: int, sink: ResponseSink, metadata: Metadata, trace: Trace | None
     ) -> InferenceRequest:
         """The request to `version`, not submitted yet. Raises InvalidArgumentError."""
         request = message.request(version, sink)

@@ -18,7 +18,7 @@ from charonia_runtime.frontends.v2_grpc.status import OK, Status, shutting_down,
 from charonia_runtime.frontends.v2_grpc.stream_answer import StreamAnswer
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_stream_rejection
-from charonia_runtime.protocols.v2_proto.infer import InferMessage
+from charonia_runtime.protocols.v2_proto.decoder import Message
 
 _HIGH_WATER_BYTES = 64 << 20
 _LOW_WATER_BYTES = 32 << 20
@@ -117,7 +117,7 @@ class InferStream:
         self._finish(None)
 
     def _accept(self, data: Buffer, answer: StreamAnswer) -> None:
-        message = InferMessage(data)
+        message = self._builder.read(data)
         answer.id, answer.model_name, answer.version_text = message.id, message.model_name, message.version_text
         if self._in_flight.stopping:
             raise shutting_down()
@@ -134,7 +134,7 @@ class InferStream:
         else:
             self._submit(answer, message, self._builder.build(message, version, answer, metadata, answer.trace))
 
-    def _decoded(self, answer: StreamAnswer, message: InferMessage, request: InferenceRequest) -> None:
+    def _decoded(self, answer: StreamAnswer, message: Message, request: InferenceRequest) -> None:
         if self.closed:
             return
         try:
@@ -151,7 +151,7 @@ class InferStream:
         self._decoding = False
         self._hold_or_release()
 
-    def _submit(self, answer: StreamAnswer, message: InferMessage, request: InferenceRequest) -> None:
+    def _submit(self, answer: StreamAnswer, message: Message, request: InferenceRequest) -> None:
         answer.wants_empty_final = message.wants_empty_final
         request.flow = answer
         answer.request = request

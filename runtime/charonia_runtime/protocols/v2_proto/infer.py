@@ -1,7 +1,7 @@
 """`ModelInferRequest` bytes → `InferenceRequest`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
@@ -23,6 +23,12 @@ _ENTRIES_AT_MOST = 16384
 """Tensors or parameters of one request. Above, reading them would keep other clients waiting."""
 
 
+class Remember(Protocol):
+    """Is told of a message that made a good request."""
+
+    def __call__(self, data: bytes | memoryview, request: InferenceRequest, *, wants_empty_final: bool) -> None: ...
+
+
 class InferMessage:
     """
     A decoded `ModelInferRequest`. Raises InternalError when the bytes are none.
@@ -30,9 +36,13 @@ class InferMessage:
     `model_name`, `version_text` and `id` are as the client sent them; `request` looks at the rest.
     """
 
-    __slots__ = ("_message", "_raw", "id", "is_slow", "model_name", "version_text", "wants_empty_final")
+    __slots__ = (
+        "_data", "_message", "_raw", "_remember", "id", "is_slow", "model_name", "version_text", "wants_empty_final",
+    )  # fmt: skip
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: bytes | memoryview, remember: Remember | None = None) -> None:
+        self._data = data
+        self._remember = remember
         pieces = cut(data, _RAW_CONTENTS_KEY) if len(data) >= _CUT_FROM_BYTES else None
         rest, contents = pieces if pieces is not None and pieces[1] else (data, ())
         message = self._message = parse(ModelInferRequest, rest)
@@ -59,6 +69,8 @@ class InferMessage:
             for output in outputs:
                 found.setdefault(output.name, read_output(output))
             request.outputs = list(found.values())
+        if self._remember is not None and not self.is_slow:
+            self._remember(self._data, request, wants_empty_final=self.wants_empty_final)
         return request
 
     def _read_inputs(self, request: InferenceRequest) -> None:

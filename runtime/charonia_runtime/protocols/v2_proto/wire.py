@@ -46,7 +46,7 @@ def cut(data: bytes | memoryview, key: int) -> tuple[bytes, list[memoryview]] | 
             rest.append(view[kept:])
             return b"".join(rest), contents
         start = at
-        found = _skip(data, at, end)
+        found = skip(data, at, end)
         if found is None:
             return None
         content, at = found
@@ -57,7 +57,7 @@ def cut(data: bytes | memoryview, key: int) -> tuple[bytes, list[memoryview]] | 
     return None
 
 
-def _skip(data: bytes | memoryview, at: int, end: int) -> tuple[int, int] | None:
+def skip(data: bytes | memoryview, at: int, end: int) -> tuple[int, int] | None:
     """Where the content of the field at `at` starts and where it ends; None where that cannot be told."""
     key = data[at]
     if key >= 0x80:
