@@ -30,7 +30,7 @@ def check(data: bytes) -> None:
         pass
     for request in delivered:
         assert request.path.startswith("/"), request.path
-        assert request.version in {"1.0", "1.1"}
+        assert request.head.version in {"1.0", "1.1"}
     # Chunks and pieces are copied once; nothing that a client announces is taken for received.
     assert sum(request.body.nbytes for request in delivered) <= len(data)
 

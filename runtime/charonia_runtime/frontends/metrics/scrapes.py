@@ -40,7 +40,7 @@ class Scrapes:
         self._pages = pages
 
     def begin(self, connection: Connection, request: Request) -> None:
-        if request.method != b"GET":
+        if request.head.method != b"GET":
             connection.answer(405, _TEXT, [_NOT_ALLOWED])
             return
         page = self._pages.get(request.path.removesuffix("/"))

@@ -63,14 +63,14 @@ class AsgiExchange:
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": request.version,
-            "method": request.method.decode("latin-1"),
+            "http_version": request.head.version,
+            "method": request.head.method.decode("latin-1"),
             "scheme": "http",
             "path": request.path,
             "raw_path": request.path.encode("utf-8", "surrogateescape"),
             "query_string": b"",
             "root_path": "",
-            "headers": [(name.lower(), value) for name, value in request.headers],
+            "headers": [(name.lower(), value) for name, value in request.head.headers],
             "client": None,
             "server": None,
         }

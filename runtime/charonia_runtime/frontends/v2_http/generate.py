@@ -68,11 +68,11 @@ class GenerateExchange:
     def _submit(self, version: int) -> None:
         services = self._services
         config = services.server.find_model(self._model, version).config
-        if self._request.fields.get(b"content-encoding", b"identity") not in {b"", b"identity"}:
+        if self._request.head.fields.get(b"content-encoding", b"identity") not in {b"", b"identity"}:
             raise InvalidArgumentError("Unsupported content-encoding, only 'identity' is supported.")
         inference = decode_generate(bytes(self._request.body), config, version, self, services.limits.body_bytes)
         if services.header_filter:
-            services.header_filter.forward(self._request.header_texts(), inference.parameters)
+            services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
         inference.flow = self._connection
         self._inference = inference
         try:

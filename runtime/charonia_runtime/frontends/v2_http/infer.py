@@ -61,7 +61,7 @@ class InferExchange:
             _require_one_response(config)
             if self._services.server.tracing.active:
                 self._begin_trace()
-            encoding = self._request.fields.get(b"content-encoding")
+            encoding = self._request.head.fields.get(b"content-encoding")
             if encoding is None or encoding in {b"", b"identity"}:
                 self._submit(config, version, self._request.body)
             else:
@@ -122,7 +122,7 @@ class InferExchange:
             else:
                 inference, self._form = decode_raw_request(body, config, version, self, services.limits.body_bytes)
             if services.header_filter:
-                services.header_filter.forward(self._request.header_texts(), inference.parameters)
+                services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
             self._inference = inference
             if self._trace is not None:
                 self._trace.note("HTTP_RECV_END", time.monotonic_ns())
@@ -134,7 +134,7 @@ class InferExchange:
 
     def _json_length(self, body_bytes: int) -> int:
         """How much of the body is JSON: all, unless a header says otherwise; 0 for a raw request."""
-        text = self._request.fields.get(b"inference-header-content-length")
+        text = self._request.head.fields.get(b"inference-header-content-length")
         if text is None:
             return body_bytes
         length = _written_length(text)
@@ -156,7 +156,7 @@ class InferExchange:
         text, buffers = encode_response(response, self._form or OutputForm())
         fields = _OCTETS % len(text) if buffers else JSON
         parts: Sequence[Buffer] = [text, *buffers]
-        accepted = self._request.fields.get(b"accept-encoding")
+        accepted = self._request.head.fields.get(b"accept-encoding")
         encoding = choose_encoding(accepted.decode("latin-1")) if accepted else ""
         if not encoding:
             self._reply(200, fields, parts)
@@ -188,7 +188,7 @@ class InferExchange:
     # --- traces ---
 
     def _begin_trace(self) -> None:
-        self._trace = self._services.server.tracing.sample(self._model, self._request.field_text("traceparent"))
+        self._trace = self._services.server.tracing.sample(self._model, self._request.head.field_text("traceparent"))
         if self._trace is not None:
             self._trace.note("HTTP_RECV_START", time.monotonic_ns())
 

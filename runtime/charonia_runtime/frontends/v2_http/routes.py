@@ -47,17 +47,17 @@ class Routes:
             return
         model, version, verb = match.groups()
         if self._access_tokens is not None:
-            refusal = self._access_tokens.refusal(request.fields.get(_ACCESS))
+            refusal = self._access_tokens.refusal(request.head.fields.get(_ACCESS))
             if refusal:
                 connection.answer(401, JSON + CHALLENGE, [render_error(refusal)])
                 return
         if self._restriction is not None:
             try:
-                self._restriction.check(request.field_text(self._restriction.header))
+                self._restriction.check(request.head.field_text(self._restriction.header))
             except UnavailableError as error:
                 connection.answer(403, TEXT, [render_error(error.message)])
                 return
-        if request.method != b"POST":
+        if request.head.method != b"POST":
             connection.answer(405, TEXT if verb == "infer" else JSON, [METHOD_NOT_ALLOWED])
             return
         exchange: Any

@@ -173,9 +173,9 @@ class Connection(asyncio.BufferedProtocol):
         for part in parts:
             size += part.nbytes if isinstance(part, memoryview) else len(part)
         head = b"%b%bContent-Length: %d\r\n%b\r\n" % (
-            status_line(request.version, status), fields, size, _connection_field(request),
+            status_line(request.head.version, status), fields, size, _connection_field(request),
         )  # fmt: skip
-        if request.method == b"HEAD":
+        if request.head.method == b"HEAD":
             self._write([head])
         elif size <= _GATHERED_BYTES:
             self._write([b"".join([head, *parts])])
@@ -189,25 +189,25 @@ class Connection(asyncio.BufferedProtocol):
         if request is None or self._is_closing:
             return
         framing = b"Transfer-Encoding: chunked\r\n"
-        if request.version == "1.0":
+        if request.head.version == "1.0":
             framing = b""
             request.keep_alive = False
         self._write([
-            b"%b%b%b%b\r\n" % (status_line(request.version, status), fields, framing, _connection_field(request))
+            b"%b%b%b%b\r\n" % (status_line(request.head.version, status), fields, framing, _connection_field(request))
         ])  # fmt: skip
 
     def send_chunk(self, data: bytes) -> None:
         """Send a part of the answer that was begun, at once."""
         request = self._request
         if data and request is not None and not self._is_closing:
-            self._write([data if request.version == "1.0" else b"%x\r\n%b\r\n" % (len(data), data)])
+            self._write([data if request.head.version == "1.0" else b"%x\r\n%b\r\n" % (len(data), data)])
 
     def end_stream(self) -> None:
         """Complete the answer that was begun."""
         request = self._request
         if request is None or self._is_closing:
             return
-        if request.version != "1.0":
+        if request.head.version != "1.0":
             self._write([b"0\r\n\r\n"])
         self._finish_exchange(request)
 
@@ -290,4 +290,4 @@ class Connection(asyncio.BufferedProtocol):
 def _connection_field(request: Request) -> bytes:
     if not request.keep_alive:
         return b"Connection: close\r\n"
-    return b"Connection: keep-alive\r\n" if request.version == "1.0" else b""
+    return b"Connection: keep-alive\r\n" if request.head.version == "1.0" else b""

@@ -1,38 +1,14 @@
 """Heads of requests that were read before. Clients repeat them byte for byte; each is parsed once."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from charonia_runtime.wires.http1.messages import Request
+from charonia_runtime.wires.http1.messages import Head
 
 LONGEST_BYTES: Final = 4096
 """Longer heads are parsed each time."""
 _MOST: Final = 512
 _UNUSUAL: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 """Fields whose requests are more than a head and a body of a known size."""
-
-
-@dataclass(slots=True)
-class Head:
-    """Everything of a request but its body. Shared by all requests with the same bytes, so never changed."""
-
-    method: bytes
-    path: str
-    version: str
-    headers: Sequence[tuple[bytes, bytes]]
-    fields: dict[bytes, bytes]
-    keep_alive: bool
-    content_length: int
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing but `content_length` bytes of body follow, and the connection then goes on."""
-        return self.keep_alive and self.version == "1.1" and _UNUSUAL.isdisjoint(self.fields)
-
-    def request(self, body: memoryview) -> Request:
-        """A request with this head."""
-        return Request(self.method, self.path, self.version, self.headers, self.fields, self.keep_alive, body)
 
 
 class KnownHeads:
@@ -45,8 +21,13 @@ class KnownHeads:
 
     def remember(self, text: bytes, head: Head) -> None:
         """Keep what the parser made of `text`, where the same bytes can never mean anything else."""
-        if not head.is_plain or text.count(b"\n") != text.count(b"\r\n") or text[:1].isspace():
+        if not _is_plain(head) or text.count(b"\n") != text.count(b"\r\n") or text[:1].isspace():
             return
         if len(self._heads) >= _MOST:
             del self._heads[next(iter(self._heads))]
         self._heads[text] = head
+
+
+def _is_plain(head: Head) -> bool:
+    """Whether nothing but `content_length` bytes of body follow, and the connection then goes on."""
+    return head.keep_alive and head.version == "1.1" and _UNUSUAL.isdisjoint(head.fields)

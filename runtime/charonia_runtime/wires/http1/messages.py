@@ -40,8 +40,12 @@ class TooManyChunksError(ExcessiveRequestError):
 
 
 @dataclass(slots=True)
-class Request:
-    """One request, complete. `path` is as the client sent it, undecoded, without the query."""
+class Head:
+    """
+    Everything of a request but its body. Shared by all requests with the same bytes, so never changed.
+
+    `path` is as the client sent it, undecoded, without the query. `content_length` is 0 where the client names none.
+    """
 
     method: bytes
     path: str
@@ -51,7 +55,7 @@ class Request:
     fields: Mapping[bytes, bytes]
     """Headers by their name in lower case; the first of equal ones."""
     keep_alive: bool
-    body: memoryview
+    content_length: int
 
     def field_text(self, name: str) -> str | None:
         """A header's value; None when it was not sent."""
@@ -62,6 +66,18 @@ class Request:
         """All headers as sent."""
         for name, value in self.headers:
             yield name.decode("latin-1"), value.decode("utf-8", "surrogateescape")
+
+
+class Request:
+    """One request, complete. `path` and `keep_alive` are its head's, until a handler or the connection decides else."""
+
+    __slots__ = ("body", "head", "keep_alive", "path")
+
+    def __init__(self, head: Head, body: memoryview) -> None:
+        self.head = head
+        self.body = body
+        self.path = head.path
+        self.keep_alive = head.keep_alive
 
 
 def status_line(version: str, status: int) -> bytes:

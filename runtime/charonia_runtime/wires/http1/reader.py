@@ -7,11 +7,12 @@ from typing import Final
 import httptools
 import numpy as np
 
-from charonia_runtime.wires.http1.heads import LONGEST_BYTES, Head, KnownHeads
+from charonia_runtime.wires.http1.heads import LONGEST_BYTES, KnownHeads
 from charonia_runtime.wires.http1.limits import MAXIMUM_CHUNKS, MAXIMUM_HEAD_BYTES
 from charonia_runtime.wires.http1.messages import (
     BodyTooLargeError,
     ExcessiveRequestError,
+    Head,
     Request,
     TooManyChunksError,
     UnreadableRequestError,
@@ -95,7 +96,7 @@ class RequestReader:
         if end <= data.nbytes:
             body = memoryview(text)[start:end] if end <= LONGEST_BYTES else memoryview(bytes(data[start:end]))
             self._delivered += 1
-            self._deliver(head.request(body))
+            self._deliver(Request(head, body))
             return data[end:] if end < data.nbytes else _NOTHING
         self._begun, self._in_head = True, False
         self._head = head
@@ -155,7 +156,7 @@ class RequestReader:
         self._pieces = []
 
     def _finish_message(self, body: memoryview) -> None:
-        request = self._head.request(body)
+        request = Request(self._head, body)
         self._start_message()
         self._delivered += 1
         self._deliver(request)
