@@ -1,4 +1,8 @@
-"""What the pods tell of their models over the v2 protocol, asked in the background so that no pass waits for a pod."""
+"""
+What the pods tell of their models over the v2 protocol, asked in the background so that no pass waits for a pod.
+
+A server that asks its clients for a token lists its models on the metrics port: the operator has no tokens.
+"""
 
 import json
 import threading
@@ -14,6 +18,7 @@ from charonia_operator.observation import ModelState, PodModels
 
 _TIMEOUT_SECONDS = 3.0
 _LONGEST_ANSWER_BYTES = 8 << 20
+_INDEX = "/v2/repository/index"
 _STATES = {"READY": "Ready", "LOADING": "Loading", "UNLOADING": "Unloading", "UNAVAILABLE": "Unavailable"}
 _ASKED_PODS = 16
 """Of many equal pods so many are asked."""
@@ -26,6 +31,7 @@ class Target:
     pod: str
     address: str
     port: int
+    is_metrics_port: bool = False
 
 
 @dataclass(slots=True)
@@ -96,11 +102,16 @@ def ask_for_models(target: Target) -> PodModels:
     """Read the repository index of a server."""
     connection = HTTPConnection(target.address, target.port, timeout=_TIMEOUT_SECONDS)
     try:
-        connection.request("POST", "/v2/repository/index", "{}", {"Content-Type": "application/json"})
+        if target.is_metrics_port:
+            connection.request("GET", _INDEX)
+        else:
+            connection.request("POST", _INDEX, "{}", {"Content-Type": "application/json"})
         answer = connection.getresponse()
         if answer.status in {401, 403}:
             return PodModels(error=f"pod {target.pod} wants a token", refused=True)
         body = answer.read(_LONGEST_ANSWER_BYTES)
+        if target.is_metrics_port and not body:  # a pod from before the operator asked for the list
+            return PodModels(error=f"pod {target.pod} wants a token", refused=True)
         if answer.status != 200:
             return PodModels(error=f"pod {target.pod} answers {answer.status} when asked for its models")
         return PodModels(parse_index(json.loads(body)))

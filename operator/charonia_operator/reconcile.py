@@ -137,8 +137,10 @@ class Reconciler:
             return []
 
     def _models_of(self, service: InferenceServiceSpec, pods: Iterable[JSON]) -> Mapping[str, PodModels]:
+        guarded, ports = service.spec.access.type == "Token", service.spec.networking.ports
+        port = ports.metrics if guarded else ports.http
         targets = [
-            Target(pod["metadata"]["name"], pod["status"]["podIP"], service.spec.networking.ports.http)
+            Target(pod["metadata"]["name"], pod["status"]["podIP"], port, is_metrics_port=guarded)
             for pod in pods
             if pod.get("status", {}).get("podIP") and _serves(pod)
         ]

@@ -1,5 +1,6 @@
 """What pods tell of their models, from a real socket."""
 
+import dataclasses
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,11 +27,13 @@ def pod():
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
-            answer["path"] = self.path
+            answer["path"], answer["method"] = self.path, self.command
             self.send_response(answer["status"])
             self.send_header("Content-Length", str(len(answer["body"])))
             self.end_headers()
             self.wfile.write(answer["body"])
+
+        do_GET = do_POST  # noqa: N815 - a name that http.server looks for
 
         def log_message(self, *arguments):
             pass
@@ -50,6 +53,19 @@ def test_the_index(pod):
 
     assert pod["path"] == "/v2/repository/index"
     assert report == PodModels((ModelState("a", "1", "Ready"), ModelState("b", "2", "Unavailable", "no such file")))
+
+
+def test_the_index_beside_the_metrics(pod):
+    report = ask_for_models(dataclasses.replace(pod["target"], is_metrics_port=True))
+
+    assert (pod["method"], pod["path"]) == ("GET", "/v2/repository/index")
+    assert [model.name for model in report.models] == ["a", "b"]
+
+
+def test_a_server_without_an_index_beside_the_metrics(pod):
+    pod["body"] = b""
+
+    assert ask_for_models(dataclasses.replace(pod["target"], is_metrics_port=True)).refused
 
 
 @pytest.mark.parametrize("status", [401, 403])

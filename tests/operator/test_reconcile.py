@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from charonia_operator.cluster import ClusterError
-from charonia_operator.models import ModelWatch
+from charonia_operator.models import ModelWatch, Target
 from charonia_operator.naming import REVISION_LABEL, SERVICE_LABEL
 from charonia_operator.observation import ModelState, PodModels
 from charonia_operator.reconcile import Reconciler
@@ -453,6 +453,23 @@ def test_a_service_that_serves():
     assert world.status["models"][0] == {"name": "a", "version": "1", "state": "Ready", "pods": 1}
     assert world.asked == [KEY]
     assert world.after == SETTINGS.model_poll_seconds
+
+
+@pytest.mark.parametrize(
+    ("spec", "port", "beside"),
+    [({}, 8000, False), ({"access": {"type": "Token", "tokenSecretRefs": [{"name": "a"}]}}, 8002, True)],
+)
+def test_where_pods_are_asked_for_their_models(spec, port, beside):
+    """Where clients need a token, on the port that needs none: the operator reads no Secret."""
+    world = World().ask(**spec)
+    world.go()
+    world.run_pods().add_pod(**serving())
+    asked = []
+    world.reconciler.models._ask = lambda target: asked.append(target) or PodModels()
+
+    world.go()
+
+    assert asked == [Target("simple-1", "10.0.0.1", port, beside)]
 
 
 def test_a_model_that_does_not_load():

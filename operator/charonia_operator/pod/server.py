@@ -57,7 +57,7 @@ def server_command(service: InferenceServiceSpec) -> list[str]:
         *([("log-verbose", spec.server.logging.verbose)] if spec.server.logging.verbose else []),
         *([("log-format", "ISO8601")] if spec.server.logging.format == "ISO8601" else []),
         *([("path-prefix", service.path_prefix)] if service.path_prefix and not spec.networking.gateway else []),
-        *(("access-token-file", path) for path in _token_files(service)),
+        *_access(service),
     ]
     return ["tritonserver", *(f"--{name}={value}" for name, value in flags), *spec.server.args]
 
@@ -121,10 +121,12 @@ def _model_control(service: InferenceServiceSpec) -> list[tuple[str, object]]:
     return found
 
 
-def _token_files(service: InferenceServiceSpec) -> list[str]:
+def _access(service: InferenceServiceSpec) -> list[tuple[str, object]]:
+    """Clients show a token; the operator, which has none, reads the list of models beside the metrics."""
     if service.spec.access.type != "Token":
         return []
-    return [f"{TOKENS}/{each.name}/{each.key}" for each in service.spec.access.token_secret_refs]
+    files = [f"{TOKENS}/{each.name}/{each.key}" for each in service.spec.access.token_secret_refs]
+    return [*(("access-token-file", file) for file in files), ("metrics-config", "repository_index=true")]
 
 
 def _environment(service: InferenceServiceSpec) -> list[JSON]:
