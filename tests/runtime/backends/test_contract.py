@@ -8,7 +8,7 @@ of its own, the module has none of these, and the backend only its own tests. A 
 """
 
 import asyncio
-import importlib.util
+import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,10 +21,10 @@ from charonia_runtime.core.backend import Backend, BackendTraits
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError
 from tests.support.batches import a_batch
+from tests.support.frameworks import case_names, is_installed
 from tests.support.loaded_models import LoadedModel, execute
 
-CASES = Path(__file__).parents[2] / "support" / "backend_cases"
-NAMES = sorted(path.stem for path in CASES.glob("*.py"))
+NAMES = case_names()
 CLAIMS = [(name, datatype) for name in NAMES for datatype in DataType if datatype is not DataType.INVALID]
 VALUES: dict[DataType, list[Any]] = {
     DataType.BOOL: [True, False, True],
@@ -38,7 +38,7 @@ VALUES: dict[DataType, list[Any]] = {
 
 @pytest.mark.parametrize("name", backend_names())
 def test_every_backend_takes_part(name: str) -> None:
-    assert (CASES / f"{name}.py").exists(), f"write tests/support/backend_cases/{name}.py"
+    assert name in NAMES, f"write tests/support/backend_cases/{name}.py"
 
 
 @pytest.fixture(params=NAMES)
@@ -54,7 +54,7 @@ def case(name: str) -> ModuleType:
 def a_case(name: str) -> ModuleType:
     """The module of backend `name`; skips the test where its library is absent."""
     case = importlib.import_module(f"tests.support.backend_cases.{name}")
-    if case.LIBRARY and importlib.util.find_spec(case.LIBRARY) is None:
+    if case.LIBRARY and not is_installed(case.LIBRARY):
         pytest.skip(f"the {name} backend needs the package {case.LIBRARY}")
     if not hasattr(case, "passing"):
         pytest.skip(f"models of the {name} backend do not have the contract's tensors")

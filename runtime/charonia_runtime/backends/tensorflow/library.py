@@ -56,5 +56,5 @@ def step(prefix: str) -> Iterator[None]:
 
 def text_of(error: Exception) -> str:
     """What went wrong, without where the graph was once built."""
-    text = str(getattr(error, "message", "") or error or type(error).__name__)
+    text = str(getattr(error, "message", "")) or str(error) or type(error).__name__
     return text.partition("\n\n")[0].strip()
