@@ -25,7 +25,9 @@ class LoadedModel:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         call_soon = asyncio.get_running_loop().call_soon_threadsafe
-        self.files = ModelFiles(config.name, 1, directory, directory / "1", settings or {}, call_soon=call_soon)
+        self.files = ModelFiles(
+            config.name, 1, directory, directory / "1", settings or {}, gpus=(0,), call_soon=call_soon
+        )
         self.config = config
         self._class = backend_class
         # An instance runs in one and the same thread from its creation to its end.
@@ -60,7 +62,8 @@ class LoadedModel:
         self.backend = self._class(self.files)
         self.config = self.backend.auto_complete(self.config)
         self.backend.load(self.config)
-        placement = Placement(f"{self.config.name}_0", InstanceKind.CPU)
+        on_gpu = any(group.kind is InstanceKind.GPU for group in self.config.instance_groups)
+        placement = Placement(f"{self.config.name}_0", InstanceKind.GPU if on_gpu else InstanceKind.CPU)
         self.instance: Any = self.backend.create_instance(placement)
 
     async def _in_thread(self, function: Any, *arguments: Any) -> Any:

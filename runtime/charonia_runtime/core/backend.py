@@ -29,6 +29,11 @@ class BackendTraits:
     Whether a free instance may execute in another thread than its own. The engine then runs executions that take less
     than the hop to a thread on the event loop's thread.
     """
+    device_inputs: bool = False
+    """
+    Whether instances on a GPU take inputs that lie on one (`Tensor.on_device`), whichever it is. Others get them on the
+    host. Any backend may give outputs that lie on a device.
+    """
     python_runtime: bool = False
     """
     Whether the backend brings `python_runtime/model.py` for models with `runtime: "model.py"`. The python backend runs

@@ -92,6 +92,17 @@ class Batch:
             return arrays
         return [array.reshape(_sizes_of_backend(array.shape, spec, batches)) for array in arrays]
 
+    def gathered_shape(self, name: str) -> tuple[int, ...]:
+        """The shape that `gather` would give input `name`, which every request has."""
+        spec = self.config.input(name)
+        tensors = [request.inputs[name] for request in self.requests]
+        if spec is not None and spec.allow_ragged:
+            return (sum([tensor.element_count for tensor in tensors]),)
+        shape = tensors[0].shape
+        if spec is not None and spec.reshape is not None:
+            shape = _sizes_of_backend(shape, spec, self.config.batches)
+        return (self.rows, *shape[1:]) if self.config.batches else shape
+
     def mark_inputs_ready(self) -> None:
         """Gathering is over, the model runs now (statistics)."""
         self.inputs_ready_ns = time.monotonic_ns()

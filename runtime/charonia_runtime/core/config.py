@@ -135,6 +135,19 @@ class Accelerator:
 
 
 @dataclass(frozen=True, slots=True)
+class CudaGraphSpec:
+    """
+    One CUDA graph to record when a model is loaded: for so many rows, and inputs of these dims.
+
+    Fewer rows than that, down to `lowest_batch_size`, may use it too; None for those alone.
+    """
+
+    batch_size: int
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    lowest_batch_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Optimization:
     """What of ModelOptimizationPolicy any backend reads. `graph_level` None means not set."""
 
@@ -142,6 +155,11 @@ class Optimization:
     gpu_accelerators: tuple[Accelerator, ...] = ()
     cpu_accelerators: tuple[Accelerator, ...] = ()
     cuda_graphs: bool = False
+    cuda_graph_specs: tuple[CudaGraphSpec, ...] = ()
+    busy_wait_events: bool = False
+    """Whether waiting for a GPU may spin: a core for some microseconds."""
+    priority: int = 0
+    """Above 0 the model's work goes before others' on a GPU, below 0 after it."""
 
 
 class WarmupData(Enum):

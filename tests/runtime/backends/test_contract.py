@@ -2,7 +2,8 @@
 What every backend must do, whatever it runs. One suite over every module of `backends/`.
 
 A backend takes part through `tests/support/backend_cases/<name>.py`: `LIBRARY` (what it needs installed), `DATATYPES`
-(what it claims), and models that it can run: `passing`, `optional` and `failing`. Where a framework knows only tensors
+(what it claims), and models that it can run: `passing`, `optional` and `failing`. A library that needs hardware has a
+`stand_in`, which is put in its place. Where a framework knows only tensors
 of its own, the module has none of these, and the backend only its own tests. A backend that is not ours names its
 `DIRECTORY`, as on the command line.
 """
@@ -49,6 +50,15 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def case(name: str) -> ModuleType:
     return a_case(name)
+
+
+@pytest.fixture(autouse=True)
+def _stand_ins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    callspec = getattr(request.node, "callspec", None)
+    name = callspec.params.get("name", "") if callspec is not None else ""
+    if name in NAMES:
+        case = importlib.import_module(f"tests.support.backend_cases.{name}")
+        getattr(case, "stand_in", lambda _: None)(monkeypatch)
 
 
 def a_case(name: str) -> ModuleType:

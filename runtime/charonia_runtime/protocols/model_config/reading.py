@@ -8,6 +8,7 @@ from charonia_runtime.core.config import (
     AllVersions,
     BatchInput,
     BatchOutput,
+    CudaGraphSpec,
     InstanceGroup,
     InstanceKind,
     LatestVersions,
@@ -27,6 +28,8 @@ from charonia_runtime.core.config import (
 from charonia_runtime.protocols.model_config.document import Document, printed
 from charonia_runtime.protocols.model_config.scheduling import scheduling_of
 from charonia_runtime.protocols.model_config.words import datatype_of, word
+
+_PRIORITIES = {"PRIORITY_MAX": 1, "PRIORITY_MIN": -1}
 
 
 def config_of(sparse: Mapping[str, Any]) -> ModelConfig:
@@ -132,13 +135,22 @@ def _warmup_input(entry: Document) -> WarmupInput:
 
 
 def _optimization(entry: Document) -> Optimization:
-    accelerators = entry.get("execution_accelerators", {})
+    accelerators, cuda = entry.get("execution_accelerators", {}), entry.get("cuda", {})
     return Optimization(
         graph_level=entry["graph"]["level"] if "graph" in entry else None,
         gpu_accelerators=_accelerators(accelerators.get("gpu_execution_accelerator", ())),
         cpu_accelerators=_accelerators(accelerators.get("cpu_execution_accelerator", ())),
-        cuda_graphs=entry.get("cuda", {}).get("graphs", False),
+        cuda_graphs=cuda.get("graphs", False),
+        cuda_graph_specs=tuple(map(_cuda_graph_spec, cuda.get("graph_spec", ()))),
+        busy_wait_events=cuda.get("busy_wait_events", False),
+        priority=_PRIORITIES.get(entry.get("priority", ""), 0),
     )
+
+
+def _cuda_graph_spec(entry: Document) -> CudaGraphSpec:
+    inputs = {name: tuple(map(int, shape["dim"])) for name, shape in entry["input"].items()}
+    lowest = entry["graph_lower_bound"]["batch_size"] if "graph_lower_bound" in entry else None
+    return CudaGraphSpec(entry["batch_size"], inputs, lowest)
 
 
 def _accelerators(entries: Any) -> tuple[Accelerator, ...]:
