@@ -23,7 +23,8 @@ from charonia_runtime.logs import LogOptions
 
 _AGE_MS = 500
 """
-Milliseconds that gRPC connections may live for each second of a drain: the other half is for load balancers to notice.
+Milliseconds that connections of grpcio may live for each second of a drain: the other half is for load balancers to
+notice.
 """
 
 
@@ -100,7 +101,7 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
     """
     The metrics listen on the HTTP frontend's address unless told otherwise.
 
-    gRPC connections live half as long as a drain: only their age makes clients open others elsewhere.
+    gRPC connections on grpcio live half as long as a drain: only their age makes clients open others elsewhere.
     """
     tokens = parsed.get(AccessOptions).tokens
     http = replace(frontends["v2_http"], access_tokens=tokens)
@@ -114,6 +115,11 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
         grpc,
         response_delay_seconds=environment.grpc_delay_seconds,
         access_tokens=tokens,
-        grpc_max_connection_age=grpc.grpc_max_connection_age or int(parsed.get(EngineOptions).drain_secs * _AGE_MS),
+        grpc_max_connection_age=grpc.grpc_max_connection_age or _age_ms(grpc.grpc_transport, parsed),
     )
     return {**frontends, "v2_http": http, "metrics": metrics, "v2_grpc": grpc}
+
+
+def _age_ms(transport: str, parsed: Parsed) -> int:
+    """How long gRPC connections live where no flag says so; 0 for ever: our own transport can tell clients to leave."""
+    return int(parsed.get(EngineOptions).drain_secs * _AGE_MS) if transport == "grpcio" else 0

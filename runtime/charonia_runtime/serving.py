@@ -4,7 +4,7 @@
 The end, from the first SIGTERM or SIGINT on:
 
 1. For `--drain-secs` the server is not ready but serves on: load balancers turn away, HTTP connections close with their
-   next answer, gRPC connections at their age.
+   next answer, gRPC clients are told to take their next call elsewhere (those of grpcio go when their connection ages).
 2. HTTP accepts nothing new, answers what is in flight and closes idle connections; then gRPC does the same.
 3. The engine finishes what models still call, and unloads them.
 4. The metrics are closed, and what is left of the traces is written. The process exits.

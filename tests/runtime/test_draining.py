@@ -62,10 +62,11 @@ async def ask_again_and_again(client, module, until):
     return answered
 
 
-async def test_no_request_fails_while_servers_are_replaced_under_load(tmp_path):
+@pytest.mark.parametrize("transport", ["http2", pytest.param("grpcio", marks=pytest.mark.slow)])
+async def test_no_request_fails_while_servers_are_replaced_under_load(tmp_path, transport):
     """Two servers behind a Service, as a rollout stops one of them: clients keep their connections as they like."""
     async with AsyncExitStack() as stack:
-        flags = ["--drain-secs=2", "--exit-timeout-secs=20"]
+        flags = ["--drain-secs=2", "--exit-timeout-secs=20", f"--grpc-transport={transport}"]
         servers = []
         for name in ("leaving", "staying"):
             server = ServerProcess(EXAMPLES, tmp_path / name, *flags)

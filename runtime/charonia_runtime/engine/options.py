@@ -46,8 +46,9 @@ class EngineOptions:
     drain_secs: int = option(
         0,
         "Seconds between the signal to stop and the stop: the server is not ready any more, but serves what still "
-        "comes until load balancers notice. HTTP connections close with their next answer; gRPC connections live half "
-        "as long as this, at all times, unless --grpc-max-connection-age says otherwise.",
+        "comes until load balancers notice. HTTP connections close with their next answer; gRPC clients are told to "
+        "connect elsewhere (with --grpc-transport=grpcio their connections live half as long as this, at all times, "
+        "unless --grpc-max-connection-age says otherwise).",
     )
     model_repositories: tuple[str, ...] = option(
         (), "Directory that holds models, or s3://<bucket>/<path>, oss://<bucket>/<path>. May be given several times.",

@@ -38,7 +38,6 @@ def encode_response(response: InferenceResponse) -> list[Piece]:
     pieces = _pieces(response)
     if response.parameters:
         pieces.append(_parameters(response.parameters))
-    _check_size(response)
     return pieces
 
 
@@ -53,7 +52,6 @@ def encode_stream_response(response: InferenceResponse) -> list[Piece]:
         pieces.append(_parameters({**response.parameters, _FINAL: response.final}))
     else:
         pieces.append(_final_flag(final=response.final))
-    _check_size(response)
     pieces.insert(0, prefix(_INFER_RESPONSE, sum(map(len, pieces))))
     return pieces
 
@@ -88,22 +86,21 @@ def _pieces(response: InferenceResponse) -> list[Piece]:
     outputs = response.outputs
     for tensor in outputs:
         pieces.append(_output(tensor.name, tensor.datatype.wire_name, tensor.shape))
+    total = 0
     for tensor in outputs:
         if isinstance(tensor.data, SharedMemoryRef):
             pieces.append(prefix(_RAW_CONTENTS, 0))
         else:
             data = tensor.buffer
-            pieces += (prefix(_RAW_CONTENTS, data.nbytes), data if data.itemsize == 1 else data.cast("B"))
-    return pieces
-
-
-def _check_size(response: InferenceResponse) -> None:
-    size = sum(tensor.byte_size for tensor in response.outputs if not isinstance(tensor.data, SharedMemoryRef))
-    if size > MAX_MESSAGE_BYTES - _MARGIN_BYTES:
+            size = data.nbytes
+            total += size
+            pieces += (prefix(_RAW_CONTENTS, size), data if data.itemsize == 1 else data.cast("B"))
+    if total > MAX_MESSAGE_BYTES - _MARGIN_BYTES:
         raise InternalError(
-            f"the response of model '{response.model_name}' holds {size} bytes of tensors, more than the "
+            f"the response of model '{response.model_name}' holds {total} bytes of tensors, more than the "
             f"{MAX_MESSAGE_BYTES} bytes that a gRPC message can carry"
         )
+    return pieces
 
 
 @lru_cache(maxsize=1024)
