@@ -226,7 +226,6 @@ class Connection:
 
     def reset(self, stream: Stream, code: int) -> None:
         """End a stream for the handler."""
-        stream.receiver = None
         self._abort(stream, code)
         self._refuse(stream.id, code)
 
@@ -239,7 +238,6 @@ class Connection:
     def _sent(self, stream: Stream) -> None:
         """The answer is complete."""
         del self.streams[stream.id]
-        stream.receiver = None
         self._answered += 1
         if not stream.has_ended:
             self._refuse(stream.id, errors.NO_ERROR)
@@ -247,11 +245,11 @@ class Connection:
             self.is_closed = True
 
     def _abort(self, stream: Stream, code: int) -> None:
-        was_open, stream.is_open = stream.is_open, False
+        stream.is_open = False
         receiver, stream.receiver = stream.receiver, None
         self.streams.pop(stream.id, None)
         self.outbox.forget(stream)
-        if was_open and receiver is not None:
+        if receiver is not None:
             receiver.aborted(code)
         if self._final_stream_id is not None and not self.streams:
             self.is_closed = True

@@ -66,9 +66,9 @@ class Deadlines:
 
     def saw_output(self, now: float, *, is_waiting: bool, sends: int) -> None:
         """Whether an answer waits for the client, and how many pieces of answers were ever sent."""
-        if not is_waiting or sends != self._sends:
+        if not is_waiting:
             self._stalled_since = None
-        elif self._stalled_since is None:
+        elif self._stalled_since is None or sends != self._sends:
             self._stalled_since = now
         self._sends = sends
 

@@ -54,7 +54,7 @@ class Keepalive:
         self._forgive(sends)
         limits = self._limits
         if self.awaited_since is not None:
-            if self.last_received > self.awaited_since:
+            if self.last_received >= self.awaited_since:
                 self.awaited_since = None
             elif now - self.awaited_since > limits.keepalive_timeout_seconds:
                 return Verdict.HANG_UP

@@ -13,7 +13,7 @@ Buffer = bytes | memoryview
 
 
 class Receiver(Protocol):
-    """The frontend's side of a stream; never raises."""
+    """The frontend's side of a stream; never raises. It hears nothing more once the stream is answered or reset by it."""
 
     def data(self, piece: memoryview) -> None:
         """A piece of the body. It is valid only during the call: copy what you keep."""
@@ -22,11 +22,7 @@ class Receiver(Protocol):
         """The request is complete. What a client sends as trailers is dropped."""
 
     def aborted(self, code: int) -> None:
-        """
-        Reset by the client, killed by a limit, or the connection is gone: nothing more comes, nobody reads an answer.
-
-        Not called for a stream that was fully answered.
-        """
+        """Reset by the client, killed by a limit, or the connection is gone: nobody reads an answer."""
 
 
 class Handler(Protocol):
@@ -95,6 +91,7 @@ class Stream:
         """
         if self.is_open:
             self.is_open = False
+            self.receiver = None
             self._answer_path.answer(self, head, parts, trailers)
 
     def send_head(self, block: bytes) -> None:
@@ -111,12 +108,14 @@ class Stream:
         """Complete the answer; the only block where no head was sent."""
         if self.is_open:
             self.is_open = False
+            self.receiver = None
             self._answer_path.send_block(self, block, ends=True)
 
     def reset(self, code: int) -> None:
         """End the stream in the middle."""
         if self.is_open:
             self.is_open = False
+            self.receiver = None
             self._request_path.reset(self, code)
 
     def when_ready(self, resume: Callable[[], None]) -> None:
