@@ -12,6 +12,7 @@ from charonia_runtime.core.tensor import Tensor as WireTensor
 from charonia_runtime.ipc.frames import Frame, FrameKind
 from charonia_runtime.ipc.messages import RequestRecord, pack_request
 from charonia_runtime.ipc.packing import Packer
+from charonia_runtime.stub.arguments import text
 from charonia_runtime.stub.context import Phase, context
 from charonia_runtime.stub.exceptions import TritonModelException
 from charonia_runtime.stub.response import FINAL_FLAG, RESPONSE_FLAG, InferenceResponse
@@ -122,32 +123,33 @@ def _response(session: Session, frame: Frame) -> InferenceResponse:
 # --- model control ---
 
 
-def load_model(model_name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
+def load_model(model_name: str | bytes, config: str | bytes = "", files: Mapping[str, bytes] | None = None) -> None:
     """Load or reload a model, from `config` (JSON) and `files` (`file:<path>` → content) where they are given."""
     if files is not None and not (
         isinstance(files, dict) and all(isinstance(key, str) and isinstance(files[key], bytes) for key in files)
     ):
         raise TritonModelException(
-            f"failed to load model '{model_name}', files should be a dictionary of file paths and file contents"
+            f"failed to load model '{text(model_name)}', files should be a dictionary of file paths and file contents"
         )
     contents = [
         WireTensor(path, DataType.UINT8, (len(raw),), np.frombuffer(raw, np.uint8).data if raw else memoryview(b""))
         for path, raw in (files or {}).items()
     ]
-    _control("Failed to load model", "load_model", {"name": model_name, "config": config}, contents)
+    arguments = {"name": text(model_name), "config": text(config)}
+    _control("Failed to load model", "load_model", arguments, contents)
 
 
-def unload_model(model_name: str, unload_dependents: bool = False) -> None:
+def unload_model(model_name: str | bytes, unload_dependents: bool = False) -> None:
     """Stop serving a model, and with `unload_dependents` the models that its ensemble is made of."""
-    _control("Failed to unload model", "unload_model", {"name": model_name, "unload_dependents": unload_dependents})
+    arguments = {"name": text(model_name), "unload_dependents": bool(unload_dependents)}
+    _control("Failed to unload model", "unload_model", arguments)
 
 
-def is_model_ready(model_name: str, model_version: str = "") -> bool:
+def is_model_ready(model_name: str | bytes, model_version: str | bytes | int = "") -> bool:
     """Whether a version of a model, or any when none is given, can take requests."""
-    answer = _control(
-        "Failed to check model readiness", "is_model_ready", {"name": model_name, "version": str(model_version)}
-    )
-    return bool(answer)
+    version = str(model_version) if isinstance(model_version, int) else text(model_version)
+    arguments = {"name": text(model_name), "version": version}
+    return bool(_control("Failed to check model readiness", "is_model_ready", arguments))
 
 
 def _control(what: str, name: str, arguments: Mapping[str, Any], files: list[WireTensor] | None = None) -> Any:

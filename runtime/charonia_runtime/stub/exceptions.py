@@ -1,12 +1,13 @@
 """The exceptions of `triton_python_backend_utils`, and the texts that clients get of any exception."""
 
 import os
-from enum import Enum
+from enum import Enum, IntEnum
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from charonia_runtime.core.errors import ErrorCode
+from charonia_runtime.stub.arguments import member, text
 
 _OWN_FOLDER = str(Path(__file__).resolve().parent) + os.sep
 
@@ -18,7 +19,7 @@ class TritonModelException(Exception):  # noqa: N818  # Triton's name
 class TritonError:
     """An error that a model answers a request with. Not an exception."""
 
-    class __ErrorCode(Enum):
+    class __ErrorCode(IntEnum):
         UNKNOWN = 0
         INTERNAL = 1
         NOT_FOUND = 2
@@ -28,8 +29,7 @@ class TritonError:
         ALREADY_EXISTS = 6
         CANCELLED = 7
 
-        def __int__(self) -> int:
-            return self.value
+        __str__ = Enum.__str__
 
     UNKNOWN = __ErrorCode.UNKNOWN
     INTERNAL = __ErrorCode.INTERNAL
@@ -43,14 +43,15 @@ class TritonError:
     __slots__ = ("_code", "_message")
 
     def __init__(self, message: Any, code: Any = INTERNAL) -> None:
-        if not isinstance(message, str) or not isinstance(code, type(TritonError.INTERNAL)):
+        try:
+            self._message = text(message)
+            self._code = member(code, type(TritonError.INTERNAL))
+        except TypeError:
             raise refuse(
                 "c_python_backend_utils.TritonError(message: str, code: "
                 "c_python_backend_utils.TritonError.__ErrorCode = <__ErrorCode.INTERNAL: 1>)",
                 message, *([] if code is TritonError.INTERNAL else [code]),
-            )  # fmt: skip
-        self._message = message
-        self._code = code
+            ) from None  # fmt: skip
 
     def message(self) -> str:
         return self._message

@@ -6,8 +6,9 @@ from typing import Any
 
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.ipc.frames import FrameKind
+from charonia_runtime.stub.arguments import member, text
 from charonia_runtime.stub.context import context
-from charonia_runtime.stub.exceptions import TritonModelException
+from charonia_runtime.stub.exceptions import TritonModelException, refuse
 
 
 class MetricKind(Enum):
@@ -111,8 +112,14 @@ class MetricFamily:
 
     def __init__(self, name: Any, description: Any, kind: Any) -> None:
         self.id: int | None = None
-        if not isinstance(name, str) or not isinstance(description, str) or not isinstance(kind, MetricKind):
-            raise TypeError("MetricFamily needs a name, a description and one of COUNTER, GAUGE and HISTOGRAM")
+        try:
+            name, description, kind = text(name), text(description), member(kind, MetricKind)
+        except TypeError:
+            raise refuse(
+                "c_python_backend_utils.MetricFamily(name: str, description: str, kind: "
+                "c_python_backend_utils.MetricKind)",
+                name=name, description=description, kind=kind,
+            ) from None  # fmt: skip
         self.kind = kind
         self.id = _ask(
             "Error when creating MetricFamily",

@@ -1,5 +1,6 @@
 """`pb_utils.ModelConfig`: the configuration that `auto_complete_config` fills in."""
 
+import json
 from typing import Any
 
 from charonia_runtime.stub.context import context
@@ -10,8 +11,9 @@ _TENSOR_KEYS = ("name", "data_type", "dims")
 class ModelConfig:
     """A configuration as a dictionary, with setters that refuse what contradicts it."""
 
-    def __init__(self, model_config: dict[str, Any]) -> None:
-        self._model_config = model_config
+    def __init__(self, model_config: dict[str, Any] | str) -> None:
+        """`model_config` may be JSON text, as `args["model_config"]` is."""
+        self._model_config: dict[str, Any] = json.loads(model_config) if isinstance(model_config, str) else model_config
 
     def as_dict(self) -> dict[str, Any]:
         return self._model_config

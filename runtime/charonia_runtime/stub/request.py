@@ -2,14 +2,15 @@
 # ruff: noqa: SLF001  # requests from the server are filled in without `__init__`
 
 import json
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any
 
 from charonia_runtime.core.request import ParameterValue
 from charonia_runtime.ipc.frames import Frame
 from charonia_runtime.ipc.messages import HELD_BACK, RequestLayout, RequestRecord
 from charonia_runtime.ipc.packing import View
-from charonia_runtime.stub import called_models
+from charonia_runtime.stub import arguments, called_models
 from charonia_runtime.stub.context import context
 from charonia_runtime.stub.exceptions import TritonModelException, refuse
 from charonia_runtime.stub.response import Exchange, InferenceResponse, InferenceResponseSender, check_parameters
@@ -18,10 +19,21 @@ from charonia_runtime.stub.tensor import Tensor
 if TYPE_CHECKING:
     from charonia_runtime.stub.called_models import ResponseIterator
 
-MEMORY_GPU = 0
-MEMORY_CPU = 1
+
+class MemoryType(IntEnum):
+    """Where a tensor lies."""
+
+    TRITONSERVER_MEMORY_GPU = 0
+    TRITONSERVER_MEMORY_CPU = 1
+
+    __str__ = Enum.__str__
+
+
+MEMORY_GPU = MemoryType.TRITONSERVER_MEMORY_GPU
+MEMORY_CPU = MemoryType.TRITONSERVER_MEMORY_CPU
 RELEASE_ALL = 1
 RELEASE_RESCHEDULE = 2
+_SEQUENCE_FLAGS = 3
 _SIGNATURE = (
     "c_python_backend_utils.InferenceRequest(request_id: str = '', correlation_id: object = 0, "
     "inputs: List[c_python_backend_utils.Tensor], requested_output_names: List[str], model_name: str, "
@@ -83,11 +95,11 @@ class InferenceRequest:
 
     def __init__(  # noqa: PLR0917  # Triton's signature
         self,
-        request_id: str = "",
+        request_id: str | bytes = "",
         correlation_id: int | str = 0,
-        inputs: Iterable[Tensor] | None = None,
-        requested_output_names: Iterable[str] | None = None,
-        model_name: str | None = None,
+        inputs: Sequence[Tensor] | None = None,
+        requested_output_names: Sequence[str | bytes] | None = None,
+        model_name: str | bytes | None = None,
         model_version: int = -1,
         flags: int = 0,
         timeout: int = 0,
@@ -95,26 +107,31 @@ class InferenceRequest:
         trace: InferenceTrace | None = None,
         parameters: Mapping[str, ParameterValue] | None = None,
     ) -> None:
-        if inputs is None or requested_output_names is None or not isinstance(model_name, str):
-            given = {"model_name": model_name, "inputs": inputs, "requested_output_names": requested_output_names}
-            raise refuse(_SIGNATURE, **{name: value for name, value in given.items() if value is not None})
-        if not all(isinstance(number, int) for number in (model_version, flags, timeout)):
-            raise refuse(_SIGNATURE, model_name=model_name, model_version=model_version, flags=flags, timeout=timeout)
+        given = {
+            "request_id": request_id, "inputs": inputs, "requested_output_names": requested_output_names,
+            "model_name": model_name, "model_version": model_version, "flags": flags, "timeout": timeout,
+        }  # fmt: skip
+        try:
+            request_id, model_name = arguments.text(request_id), arguments.text(model_name)
+            model_version, flags = arguments.version(model_version), arguments.flag_bits(flags)
+            timeout = arguments.microseconds(timeout)
+            self._inputs: list[Tensor] = arguments.items(inputs)
+            names = [arguments.text(name) for name in arguments.items(requested_output_names)]
+        except TypeError:
+            raise refuse(_SIGNATURE, **{name: value for name, value in given.items() if value is not None}) from None
         if trace is not None and not isinstance(trace, InferenceTrace):
             raise refuse(_SIGNATURE, model_name=model_name, trace=trace)
         if preferred_memory is not None and not isinstance(preferred_memory, PreferredMemory):
             raise refuse(_SIGNATURE, model_name=model_name, preferred_memory=preferred_memory)
-        if not isinstance(correlation_id, int | str):
-            raise TritonModelException("Correlation ID must be integer or string")
-        self._inputs = list(inputs)
-        names = list(requested_output_names)
+        try:
+            correlation_id = arguments.correlation_id(correlation_id)
+        except TypeError as error:
+            raise TritonModelException(str(error)) from None
         where = f"for request with id '{request_id}' and model name '{model_name}' should not be empty."
         if any(tensor is None for tensor in self._inputs):
             raise TritonModelException(f"Input tensor {where}")
         if not all(isinstance(tensor, Tensor) for tensor in self._inputs):
             raise refuse(_SIGNATURE, model_name=model_name, inputs=self._inputs)
-        if not all(isinstance(name, str) for name in names):
-            raise refuse(_SIGNATURE, model_name=model_name, requested_output_names=names)
         if not all(names):
             raise TritonModelException(f"Requested output name {where}")
         rest = {"parameters": check_parameters(parameters)} if parameters is not None else {}
@@ -157,7 +174,8 @@ class InferenceRequest:
             if self._layout is None:
                 raise TritonModelException("InferenceRequest.__init__() must be called when overriding __init__")
             record = self._known = self._layout.read(self._body)
-            record.output_names = record.output_names or context.output_names
+            if not record.output_names and "wants_nothing" not in record.rest:
+                record.output_names = context.output_names
         return record
 
     def exchange(self) -> Exchange:
@@ -199,15 +217,16 @@ class InferenceRequest:
         return self._record.flags
 
     def set_flags(self, flags: int) -> None:
-        self._record.flags = flags
+        self._record.flags = arguments.flag_bits(flags)
 
     def timeout(self) -> int:
         """Microseconds; 0 for none."""
         return self._record.timeout_us
 
     def parameters(self) -> str:
-        """Custom parameters as a JSON object."""
-        return json.dumps(self._record.parameters, separators=(",", ":"))
+        """Custom parameters as a JSON object, spaced as in Triton: there only what the server writes is compact."""
+        separators = None if self._layout is None else (",", ":")
+        return json.dumps(self._record.parameters, separators=separators)
 
     def requested_output_names(self) -> set[str]:
         return set(self._record.output_names)
@@ -251,6 +270,5 @@ class InferenceRequest:
             rest["trace"] = self._trace.request
         else:
             rest.pop("trace", None)
-        return RequestRecord(
-            record.id, [], record.output_names, record.flags, record.timeout_us, record.correlation_id, rest
-        )
+        flags, timeout_us = record.flags & _SEQUENCE_FLAGS, record.timeout_us
+        return RequestRecord(record.id, [], record.output_names, flags, timeout_us, record.correlation_id, rest)

@@ -37,7 +37,7 @@ class InferenceResponse:
     ) -> None:
         if error is not None and not isinstance(error, TritonError):
             raise refuse(_SIGNATURE, output_tensors, *([] if error is None else [error]))
-        outputs = list(output_tensors) if error is None else []
+        outputs = list(output_tensors)
         for tensor in outputs:
             if tensor is None:
                 raise TritonModelException("Output tensor for inference response should not be empty.")
@@ -57,7 +57,8 @@ class InferenceResponse:
         return self._error
 
     def parameters(self) -> str:
-        return json.dumps(self._parameters, separators=(",", ":"))
+        """As a JSON object."""
+        return json.dumps(self._parameters)
 
     def pack(self, packer: Packer) -> None:
         """Not for models: add the response to a frame."""

@@ -12,6 +12,7 @@ from charonia_runtime.core.tensor import Tensor as WireTensor
 from charonia_runtime.core.tensor import pack_bytes
 from charonia_runtime.ipc.packing import Packer, TensorPlace, View
 from charonia_runtime.stub import dlpack
+from charonia_runtime.stub.arguments import text
 from charonia_runtime.stub.exceptions import TritonModelException, refuse
 
 _DATATYPES: dict[np.dtype[Any], DataType] = {
@@ -29,7 +30,9 @@ class Tensor:
     __slots__ = ("_array", "_datatype", "_foreign", "_name", "_shape", "_wire")
 
     def __init__(self, name: Any, array: Any) -> None:
-        if not isinstance(name, str) or not isinstance(array, np.ndarray):
+        if type(name) is not str:
+            name = _text(name, array)
+        if not isinstance(array, np.ndarray):
             raise refuse(_SIGNATURE, name, array)
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
@@ -38,7 +41,7 @@ class Tensor:
             datatype, array = _unusual(array)
         elif datatype is not DataType.BYTES and not array.flags.c_contiguous:
             array = np.array(array, order="C")
-        self._name = name
+        self._name: str = name
         self._datatype = datatype
         self._array: npt.NDArray[Any] | None = array
         self._shape = array.shape
@@ -145,10 +148,18 @@ class Tensor:
     @staticmethod
     def from_dlpack(name: str, obj: Any) -> "Tensor":
         """A tensor over the memory of a capsule, or of anything that makes one."""
+        name = _text(name, obj)
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
         found = dlpack.read(obj)
         return Tensor._of(name, found.datatype, found.shape, found.data, found.foreign)
+
+
+def _text(name: object, array: object) -> str:
+    try:
+        return text(name)
+    except TypeError:
+        raise refuse(_SIGNATURE, name, array) from None
 
 
 def _unusual(array: npt.NDArray[Any]) -> tuple[DataType, npt.NDArray[Any]]:

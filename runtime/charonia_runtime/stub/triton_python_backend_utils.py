@@ -54,7 +54,8 @@ TRITON_STRING_TO_NUMPY: dict[str, Any] = {
 TRITON_TO_NUMPY_TYPE: dict[int, Any] = {
     number: np.bool_ if kind is bool else kind for number, kind in enumerate(TRITON_STRING_TO_NUMPY.values(), start=1)
 }
-_NUMBERS = {kind: number for number, kind in TRITON_TO_NUMPY_TYPE.items()}
+_NUMBERS: dict[Any, int] = {kind: number for number, kind in TRITON_TO_NUMPY_TYPE.items()}
+_NUMBERS[np.bytes_] = _NUMBERS[np.object_]
 
 
 def get_input_tensor_by_name(inference_request: InferenceRequest, name: str) -> Tensor | None:
@@ -99,13 +100,13 @@ def triton_string_to_numpy(triton_type_string: str) -> Any:
 
 
 def triton_to_numpy_type(data_type: int) -> Any:
-    """A type's number → its numpy type. Raises KeyError for types that numpy lacks."""
-    return TRITON_TO_NUMPY_TYPE[data_type]
+    """A type's number → its numpy type; None for types that numpy lacks."""
+    return TRITON_TO_NUMPY_TYPE.get(data_type)
 
 
 def numpy_to_triton_type(data_type: Any) -> int | None:
-    """A numpy type → its number; None for others."""
-    return _NUMBERS.get(np.dtype(data_type).type) if data_type is not None else None
+    """A numpy type, or a dtype → its number; None for others."""
+    return _NUMBERS.get(data_type.type if isinstance(data_type, np.dtype) else data_type)
 
 
 def serialize_byte_tensor(input_tensor: npt.NDArray[Any]) -> Any:
@@ -122,12 +123,12 @@ def serialize_byte_tensor(input_tensor: npt.NDArray[Any]) -> Any:
 
 
 def deserialize_bytes_tensor(encoded_tensor: bytes) -> npt.NDArray[np.object_]:
-    """A one-dimensional object array of the `bytes` in wire encoding."""
-    elements = []
+    """A one-dimensional object array of the `bytes` in wire encoding. Raises struct.error when it is cut short."""
+    elements: list[bytes] = []
     at = 0
     while at < len(encoded_tensor):
         (length,) = struct.unpack_from("<I", encoded_tensor, at)
-        elements.append(encoded_tensor[at + 4 : at + 4 + length])
+        elements += struct.unpack_from(f"<{length}s", encoded_tensor, at + 4)
         at += 4 + length
     array = np.empty(len(elements), dtype=np.object_)
     array[:] = elements

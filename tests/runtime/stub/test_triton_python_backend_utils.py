@@ -1,6 +1,7 @@
 """The functions, constants and constructors that models use."""
 
 import ast
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,10 @@ def test_types_have_their_numbers_and_names() -> None:
         assert pb_utils.numpy_to_triton_type(pb_utils.triton_to_numpy_type(number)) == number
     assert pb_utils.triton_to_numpy_type(1) is np.bool_
     assert pb_utils.numpy_to_triton_type(np.float32) == 11
-    assert pb_utils.numpy_to_triton_type(np.complex64) is None
+    assert pb_utils.numpy_to_triton_type(np.dtype("float32")) == 11
+    assert pb_utils.numpy_to_triton_type(np.bytes_) == 13
+    assert [pb_utils.numpy_to_triton_type(other) for other in (np.complex64, "float32", bool, None)] == [None] * 4
+    assert pb_utils.triton_to_numpy_type(14) is None
 
 
 def test_strings_are_packed_and_unpacked() -> None:
@@ -46,6 +50,8 @@ def test_strings_are_packed_and_unpacked() -> None:
     assert pb_utils.deserialize_bytes_tensor(packed).tolist() == [b"a", b"bc", b"5", b""]
     assert pb_utils.serialize_byte_tensor(np.array([], np.object_)) == ()
     assert pb_utils.serialize_byte_tensor(np.zeros(1)) is None
+    with pytest.raises(struct.error):
+        pb_utils.deserialize_bytes_tensor(packed[:-1])
 
 
 def test_configurations_are_searched_by_name() -> None:
@@ -62,6 +68,9 @@ def test_error_codes_print_as_in_triton() -> None:
     error = pb_utils.TritonError("text", code)
     assert (error.message(), error.code()) == ("text", code)
     assert pb_utils.TritonError("text").code() is pb_utils.TritonError.INTERNAL
+    assert (code == 2, hash(code)) == (True, 2)
+    with pytest.raises(TypeError, match=r"Invoked with: 'text', 2$"):
+        pb_utils.TritonError("text", 2)
     assert not isinstance(error, Exception)
     with pytest.raises(TypeError, match=r"Invoked with: 5$"):
         pb_utils.TritonError(5)
@@ -69,7 +78,8 @@ def test_error_codes_print_as_in_triton() -> None:
 
 def test_classes_have_triton_s_names_in_texts() -> None:
     assert str(pb_utils.InferenceRequest) == "<class 'c_python_backend_utils.InferenceRequest'>"
-    assert str(pb_utils.Logger.INFO) in {"LogLevel.INFO", "0"}
+    assert str(pb_utils.Logger.INFO) == "LogLevel.INFO"
+    assert str(pb_utils.TRITONSERVER_MEMORY_GPU) == "MemoryType.TRITONSERVER_MEMORY_GPU"
 
 
 def a_request(**changes: Any) -> pb_utils.InferenceRequest:
@@ -101,8 +111,68 @@ def test_requests_refuse_what_triton_refuses(changes: dict[str, Any], text: str)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"model_name": None}, {"inputs": None}, {"inputs": [5]}, {"flags": "x"}, {"preferred_memory": 1}]
+    ("name", "given", "seen"),
+    [
+        ("request_id", b"r", "r"),
+        ("request_id", np.str_("r"), "r"),
+        ("timeout", np.int64(5), 5),
+        ("timeout", 2**64 - 1, 2**64 - 1),
+        ("flags", np.uint8(1), 1),
+        ("flags", 2**32 - 1, 2**32 - 1),
+        ("correlation_id", True, 1),
+        ("correlation_id", np.str_("c"), "c"),
+        ("requested_output_names", [b"x"], {"x"}),
+        ("requested_output_names", ("x", "y"), {"x", "y"}),
+        ("requested_output_names", np.array([b"x"], np.object_), {"x"}),
+        ("requested_output_names", np.array(["x"]), {"x"}),
+        ("parameters", {"a": 1, "b": "x"}, '{"a": 1, "b": "x"}'),
+        ("parameters", None, "{}"),
+    ],
 )
+def test_requests_take_what_triton_takes(name: str, given: Any, seen: Any) -> None:
+    """Models pass elements of string tensors, numpy's numbers and arrays of names."""
+    found = getattr(a_request(**{name: given}), name)()
+    assert found == seen
+    assert type(found) is type(seen)
+
+
+@pytest.mark.parametrize("given", [b"m", np.array([b"m"], np.object_)[0], np.bytes_(b"m"), bytearray(b"m")])
+def test_names_may_be_bytes(given: Any) -> None:
+    with pytest.raises(pb_utils.TritonModelException, match=r"model name 'm' should not be empty"):
+        a_request(model_name=given, inputs=[None])
+    assert pb_utils.Tensor(given, np.zeros(1)).name() == "m"
+    assert pb_utils.Tensor.from_dlpack(given, np.zeros(1)).name() == "m"
+    assert pb_utils.TritonError(given).message() == "m"
+    a_request(model_version=np.int32(1))
+
+
+@pytest.mark.parametrize("given", [-1, 2**64])
+def test_correlation_ids_have_64_bits(given: int) -> None:
+    with pytest.raises(RuntimeError, match="Unable to cast Python instance"):
+        a_request(correlation_id=given)
+
+
+def test_flags_are_set_to_plain_numbers() -> None:
+    request = a_request()
+    request.set_flags(np.int32(1))
+    assert type(request.flags()) is int
+    with pytest.raises(TypeError):
+        request.set_flags("x")  # type: ignore[arg-type]
+
+
+def test_a_configuration_may_be_text() -> None:
+    assert pb_utils.ModelConfig('{"name": "m"}').as_dict() == {"name": "m"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_name": None}, {"inputs": None}, {"inputs": [5]}, {"flags": "x"}, {"preferred_memory": 1},
+        {"flags": -1}, {"flags": 2**32}, {"timeout": -5}, {"timeout": 1.0}, {"model_version": 2**63},
+        {"requested_output_names": "xy"}, {"requested_output_names": {"x"}}, {"requested_output_names": {"x": 1}},
+        {"requested_output_names": [5]}, {"inputs": iter([])}, {"request_id": 5}, {"model_name": memoryview(b"m")},
+    ],
+)  # fmt: skip
 def test_requests_of_wrong_types_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="incompatible constructor arguments"):
         a_request(**changes)
@@ -112,11 +182,11 @@ def test_responses_have_tensors_or_an_error() -> None:
     tensor = pb_utils.Tensor("A", np.zeros(1))
     response = pb_utils.InferenceResponse([tensor], parameters={"a": True})
     assert (response.output_tensors(), response.has_error(), response.error()) == ([tensor], False, None)
-    assert response.parameters() == '{"a":true}'
+    assert response.parameters() == '{"a": true}'
     assert pb_utils.get_output_tensor_by_name(response, "A") is tensor
     assert pb_utils.get_output_tensor_by_name(response, "B") is None
     failed = pb_utils.InferenceResponse([tensor], error=pb_utils.TritonError("no"))
-    assert (failed.output_tensors(), failed.has_error()) == ([], True)
+    assert (failed.output_tensors(), failed.has_error()) == ([tensor], True)
     with pytest.raises(pb_utils.TritonModelException, match="should not be empty"):
         pb_utils.InferenceResponse([None])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"Invoked with: \[1\]$"):

@@ -304,6 +304,8 @@ def _record(request: InferenceRequest) -> RequestRecord:
         record.rest = {"parameters": request.parameters}
     if request.trace is not None:
         record.rest = {**record.rest, "trace": request.trace.context()}
+    if request.wants_nothing:
+        record.rest = {"wants_nothing": True}
     return record
 
 
