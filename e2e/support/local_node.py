@@ -1,0 +1,87 @@
+"""A cluster of one node on this machine, of the programs and scripts in the folder that CHARONIA_KUBERNETES names."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from e2e.support.cluster import Images
+from e2e.support.images import ImageFolder
+from e2e.support.kubectl import Kubectl, run
+
+_PROGRAMS = ("containerd", "runc", "iptables", "conntrack", "ip", "busybox", "openssl", "xz")
+_PACKAGES = "containerd runc containernetworking-plugins iptables conntrack iproute2 busybox openssl xz-utils"
+_START_SECONDS = 300
+_GPUS = 2
+
+
+class LocalNode:
+    """From `start` to `stop`. One a machine."""
+
+    can_restart = True
+    gpus = _GPUS
+
+    def __init__(self, scripts: Path, folder: Path) -> None:
+        self._scripts = scripts
+        self._folder = folder
+        self._programs = Path()
+        self._environment = {"NO_PROXY": "127.0.0.1,10.245.0.1,10.96.0.0/16,10.244.0.0/24"}
+        self.kubectl = Kubectl("kubectl", {})
+        self.images = Images("", "", "")
+
+    @staticmethod
+    def unfit() -> str:
+        """Why this machine cannot be a node, or an empty string."""
+        if os.geteuid():
+            return "containers need root"
+        if not Path("/etc/debian_version").exists() or os.uname().machine != "x86_64":
+            return "the programs are for Debian on x86_64"
+        missing = [program for program in _PROGRAMS if not shutil.which(program)]
+        if missing or not Path("/usr/lib/cni/bridge").exists():
+            return f"not installed: {' '.join(missing)}; apt-get install --no-install-recommends {_PACKAGES}"
+        return ""
+
+    def start(self) -> None:
+        """With images of the Dockerfiles, and GPUs that are names only. What an earlier run left, were it killed, is taken away before."""
+        if self._folder.exists():
+            self.stop()
+            shutil.rmtree(self._folder)
+        self._folder.mkdir(parents=True)
+        self._programs = Path(run([self._scripts / "unpack.sh"]).strip())
+        self._environment |= {"KUBECONFIG": str(self._folder / "kubeconfig"), "KUBE_PROGRAMS": str(self._programs)}
+        self.kubectl = Kubectl(self._programs / "kubectl", self._environment)
+        made = ImageFolder(self._scripts / "image.py", self._programs)
+        self.images = Images(made.runtime(), made.operator(), made.store())
+        self._begin()
+        self._script("image", *map(str, made.tars))
+
+    def stop(self) -> None:
+        """End everything, and take away what it made outside its folder."""
+        self._script("stop")
+
+    def restart(self) -> None:
+        self.stop()
+        self._begin()
+
+    def helm(self, *arguments: str) -> str:
+        return run([self._programs / "helm", *arguments], environment=self._environment, seconds=400)
+
+    @contextlib.contextmanager
+    def reach(self, namespace: str, service: str, port: int) -> Iterator[str]:
+        yield f"{self.kubectl.get('service', service, namespace)['spec']['clusterIP']}:{port}"
+
+    def _begin(self) -> None:
+        self._script("start")
+        self._script("gpus", str(_GPUS))
+
+    def _script(self, verb: str, *arguments: str) -> None:
+        # The node's programs outlive the script: pipes that they keep open would make it seem to go on.
+        log = self._folder / "node.log"
+        with log.open("ab") as out:
+            done = subprocess.run(
+                [self._scripts / "node.sh", verb, self._folder, *arguments], stdin=subprocess.DEVNULL, stdout=out,
+                stderr=out, env={**os.environ, **self._environment}, timeout=_START_SECONDS, check=False,
+            )  # fmt: skip
+        assert done.returncode == 0, f"node.sh {verb}: {log.read_text()[-3000:]}"

@@ -1,0 +1,68 @@
+"""Changes in the bucket reach a service that follows it, without a restart and without a failed request."""
+
+import pytest
+
+from e2e.support.models import multiplier
+from e2e.support.services import CHANGE_SECONDS
+from e2e.support.waiting import eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def hot(a_service, store):
+    """A service that follows its folder, with a model for each test."""
+    service = a_service("hot")
+    for model in ("double", "half", "fragile"):
+        store.put(multiplier(model, 2), "hot/")
+    service.apply(modelRepository={"sync": {"mode": "Poll", "intervalSeconds": 10}})
+    service.wait_until_ready()
+    yield service
+    service.delete()
+
+
+def serves(service, model, answer):
+    """Until the model answers 1 with this."""
+    eventually(lambda: service.ask("http", model, [1]) == [answer], CHANGE_SECONDS, f"{model} answers {answer}")
+
+
+def test_a_new_version_is_served_without_one_failed_request(hot, store, client):
+    pods = [pod["metadata"]["uid"] for pod in hot.pods()]
+    with (
+        client.load("http", hot.address(8000), "double", [1.0]) as by_http,
+        client.load("grpc", hot.address(8001), "double", [1.0]) as by_grpc,
+    ):
+        store.put(multiplier("double", 3, version=2), "hot/")
+        serves(hot, "double", 3)
+
+    assert by_http.failures == []
+    assert by_grpc.failures == []
+    assert by_http.answers.keys() == by_grpc.answers.keys() == {"[2.0]", "[3.0]"}
+    assert sum(by_http.answers.values()) > 100
+    assert [pod["metadata"]["uid"] for pod in hot.pods()] == pods
+    assert hot.pods()[0]["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_half_an_upload_is_not_loaded(hot, store):
+    ((path, model),) = multiplier("half", 3, version=2).items()
+    upload = store.put_half(f"hot/{path}", model)
+    store.put(multiplier("witness", 2), "hot/")  # what is served after the upload has begun
+    serves(hot, "witness", 2)
+
+    assert hot.ask("http", "half", [1]) == [2]
+
+    store.finish(f"hot/{path}", upload)
+    serves(hot, "half", 3)
+
+
+def test_a_broken_version_leaves_the_old_one_serving_and_the_status_says_why(hot, store):
+    store.put({"fragile/2/model.onnx": b"no model"}, "hot/")
+
+    hot.wait_for("ModelsReady", "False", "SomeFailed", "fragile")
+    assert hot.ask("grpc", "fragile", [1]) == [2]
+    assert hot.condition("Ready")["status"] == "True"
+    assert hot.status()["phase"] == "Degraded"
+
+    store.put(multiplier("fragile", 3, version=2), "hot/")
+    serves(hot, "fragile", 3)
+    hot.wait_for("ModelsReady", "True")
