@@ -12,7 +12,9 @@ from charonia_runtime.frontends.v2_grpc.health import HealthWatch
 from charonia_runtime.frontends.v2_grpc.inference import InferenceCalls
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
 from charonia_runtime.frontends.v2_grpc.options import Options
+from charonia_runtime.frontends.v2_grpc.reflection import open_reflection
 from charonia_runtime.frontends.v2_grpc.status import Status, StatusCode, status_of
+from charonia_runtime.protocols.reflection.answers import VERSIONS
 
 _SERVICE = "/inference.GRPCInferenceService"
 _INFERENCE = "inference"
@@ -36,6 +38,9 @@ class Router:
         self._methods[f"{_SERVICE}/ModelInfer"] = Method(inference.model_infer, refusal=guard)
         self._methods[f"{_SERVICE}/ModelStreamInfer"] = Method(inference.model_stream_infer, False, guard)
         self._methods["/grpc.health.v1.Health/Watch"] = Method(watch.open, False, refusal("health"))
+        for version in VERSIONS:
+            path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+            self._methods[path] = Method(open_reflection, False, refusal("metadata"))
 
     def find(self, path: str) -> Method | None:
         return self._methods.get(path)
