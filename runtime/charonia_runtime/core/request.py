@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.errors import InferenceError
@@ -111,6 +111,9 @@ class InferenceRequest:
 
     Inputs are keyed by name, in the order the client sent them. `outputs` empty means all of the model's outputs.
     """
+
+    wants_nothing: ClassVar[bool] = False
+    """Whether it only fills a place in a batch: the null requests of sequence batchers."""
 
     model_name: str
     inputs: dict[str, Tensor]

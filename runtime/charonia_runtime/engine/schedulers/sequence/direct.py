@@ -65,6 +65,8 @@ class NullRequest(InferenceRequest):
 
     __slots__ = ()
 
+    wants_nothing = True
+
 
 class NullRequests:
     """Makes null requests of one model: not READY, zeros of the shapes that the batch has otherwise."""
