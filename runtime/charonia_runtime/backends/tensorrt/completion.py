@@ -43,8 +43,9 @@ def _complete_batching(config: ModelConfig, engine: EngineDescription, profiles:
             f"unable to load model '{config.name}', configuration specified max-batch {config.max_batch_size} but "
             f"{problem}"
         )
-    if not config.batches and _says_batching(config, engine):
-        if not largest:
+    said = _says_batching(config, engine)
+    if not config.batches and said is not False:
+        if said and not largest:
             raise InvalidArgumentError(
                 f"unable to load model '{config.name}', its dims leave the first dimension to batching, but TensorRT "
                 "engine does not batch"
@@ -55,18 +56,19 @@ def _complete_batching(config: ModelConfig, engine: EngineDescription, profiles:
     return config
 
 
-def _says_batching(config: ModelConfig, engine: EngineDescription) -> bool:
+def _says_batching(config: ModelConfig, engine: EngineDescription) -> bool | None:
     """
-    Whether max_batch_size is to be filled in: dims of one size less than the engine's say so, and no dims at all.
+    Whether the configured dims leave room for a batch dimension; None where there are no dims.
 
     Raises InvalidArgumentError where tensors say different things.
     """
     said: dict[bool, str] = {}
+    scattered = {name for cut in config.batch_outputs for name in cut.target_names}
     tensors = {tensor.name: tensor for tensor in engine.tensors}
     for spec in (*config.inputs, *config.outputs):
         tensor = tensors.get(spec.name)
-        if tensor is None or not spec.dims:
-            continue
+        if tensor is None or not spec.dims or spec.allow_ragged or spec.name in scattered:
+            continue  # what is flat says nothing
         # A shape tensor has one dimension, whose size is the number of its values.
         given = spec.dims[0] if tensor.is_shape_tensor else len(spec.backend_dims)
         has = tensor.shape[0] if tensor.is_shape_tensor and tensor.shape else len(tensor.shape)
@@ -79,7 +81,7 @@ def _says_batching(config: ModelConfig, engine: EngineDescription) -> bool:
             f"terms of whether batching is supported: the dims of '{said[True]}' leave room for a batch dimension, "
             f"those of '{said[False]}' do not"
         )
-    return False not in said
+    return next(iter(said), None)
 
 
 def _complete(

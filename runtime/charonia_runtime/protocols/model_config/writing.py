@@ -6,6 +6,7 @@ from typing import Any
 from charonia_runtime.core.config import (
     Accelerator,
     AllVersions,
+    CudaGraphSpec,
     InstanceGroup,
     LatestVersions,
     ModelConfig,
@@ -17,6 +18,8 @@ from charonia_runtime.core.config import (
 )
 from charonia_runtime.protocols.model_config.document import Document
 from charonia_runtime.protocols.model_config.scheduling import write_scheduling
+
+_PRIORITIES = {1: "PRIORITY_MAX", 0: "PRIORITY_DEFAULT", -1: "PRIORITY_MIN"}
 
 
 def write_changes(before: ModelConfig, after: ModelConfig, document: Document) -> None:
@@ -157,7 +160,18 @@ def _write_optimization(config: ModelConfig, document: Document) -> None:
         "gpu_execution_accelerator": _accelerator_entries(optimization.gpu_accelerators),
         "cpu_execution_accelerator": _accelerator_entries(optimization.cpu_accelerators),
     }
-    entry["cuda"] = entry.get("cuda", {}) | {"graphs": optimization.cuda_graphs}
+    entry["priority"] = _PRIORITIES[optimization.priority]
+    entry["cuda"] = entry.get("cuda", {}) | {
+        "graphs": optimization.cuda_graphs,
+        "busy_wait_events": optimization.busy_wait_events,
+        "graph_spec": list(map(_cuda_graph_entry, optimization.cuda_graph_specs)),
+    }
+
+
+def _cuda_graph_entry(spec: CudaGraphSpec) -> Document:
+    inputs = {name: {"dim": dims} for name, dims in spec.inputs.items()}
+    lowest = {} if spec.lowest_batch_size is None else {"batch_size": spec.lowest_batch_size, "input": inputs}
+    return {"batch_size": spec.batch_size, "input": inputs} | ({"graph_lower_bound": lowest} if lowest else {})
 
 
 def _accelerator_entries(accelerators: tuple[Accelerator, ...]) -> list[Document]:

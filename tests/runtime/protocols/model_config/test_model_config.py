@@ -213,7 +213,7 @@ def test_completion_keeps_what_no_field_carries() -> None:
             max_batch_size=16,
             scheduling=DynamicBatching((3,), priority_levels=2),
             instance_groups=(InstanceGroup("g", InstanceKind.CPU, 1), InstanceGroup("h", InstanceKind.CPU, 1)),
-            optimization=Optimization(graph_level=1),
+            optimization=replace(config.optimization, graph_level=1),
         )
     )
     document = changed.document
