@@ -47,6 +47,19 @@ _KINDS = (
     _ModelKind("pytorch", "torch_aoti", "model.pt2", as_directory=False),
     _ModelKind("python", "", "model.py"),
 )
+_KINDS_BEYOND_TRITON = tuple(
+    _ModelKind(backend, "", filename)
+    for backend, filename in (
+        ("dali", "model.dali"),
+        ("dali", "dali.py"),
+        ("fil", "xgboost.json"),
+        ("fil", "xgboost.ubj"),
+        ("fil", "xgboost.model"),
+        ("fil", "checkpoint.tl"),
+        ("fil", "model.txt"),
+    )
+)
+"""Files that Triton does not recognise: it refuses models that have nothing else."""
 
 PLATFORMS_OF_BACKEND: Mapping[str, frozenset[str]] = {
     "tensorflow": frozenset({"tensorflow_savedmodel", "tensorflow_graphdef"}),
@@ -78,6 +91,9 @@ def derive_backend(config: ModelConfig, version_files: VersionFiles) -> ModelCon
         )
     if config.backend or config.platform or config.default_model_filename:
         return config
+    beyond = next((kind for kind in _KINDS_BEYOND_TRITON if kind.lies_in(version_files)), None)
+    if beyond is not None and "." not in config.name:
+        return replace(config, backend=beyond.backend, default_model_filename=beyond.filename)
     return _derive_from_name(config)
 
 

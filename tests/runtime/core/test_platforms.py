@@ -30,6 +30,12 @@ FILE, DIRECTORY = False, True
         ({"model.onnx": FILE, "model.plan": FILE}, "tensorrt", "tensorrt_plan", "model.plan"),
         ({"model.plan": DIRECTORY, "model.py": FILE}, "python", "", "model.py"),
         ({"model.savedmodel": FILE, "model.py": FILE}, "python", "", "model.py"),
+        ({"model.dali": FILE}, "dali", "", "model.dali"),
+        ({"dali.py": FILE}, "dali", "", "dali.py"),
+        ({"xgboost.json": FILE}, "fil", "", "xgboost.json"),
+        ({"checkpoint.tl": FILE}, "fil", "", "checkpoint.tl"),
+        ({"model.txt": FILE}, "fil", "", "model.txt"),
+        ({"model.txt": FILE, "model.onnx": FILE}, "onnxruntime", "onnxruntime_onnx", "model.onnx"),
     ],
 )
 def test_backend_by_files(files: dict[str, bool], backend: str, platform: str, filename: str) -> None:
@@ -68,8 +74,9 @@ def test_given_platform_keeps_files_from_deciding() -> None:
     assert derive_backend(ModelConfig("m", platform="python"), {"model.py": FILE}).backend == ""
 
 
-def test_backend_by_name_is_everything_after_the_first_dot() -> None:
-    config = derive_backend(ModelConfig("x.y.z"), {"weights.bin": FILE})
+@pytest.mark.parametrize("file", ["weights.bin", "model.txt"])
+def test_backend_by_name_is_everything_after_the_first_dot(file: str) -> None:
+    config = derive_backend(ModelConfig("x.y.z"), {file: FILE})
     assert (config.backend, config.default_model_filename) == ("y.z", "model.y.z")
 
 

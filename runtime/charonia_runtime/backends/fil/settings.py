@@ -14,6 +14,8 @@ MODEL_FILES: Mapping[str, str] = {
     "treelite_checkpoint": "checkpoint.tl",
 }
 """`model_type` → the file's name unless the configuration names it."""
+MODEL_TYPE, IS_CLASSIFIER, OUTPUT_CLASS = "model_type", "is_classifier", "output_class"
+_TYPES = {filename: model_type for model_type, filename in MODEL_FILES.items()}
 _LAYOUTS = frozenset({"depth_first", "breadth_first", "layered"})
 _REMOVED = ("algo", "storage_type", "blocks_per_sm", "threads_per_tree")
 _logger = logging.getLogger(__name__)
@@ -31,18 +33,22 @@ class Settings:
     threads: int = 0
 
 
-def read_settings(parameters: Mapping[str, str], model: str) -> Settings:
-    """Raises InvalidArgumentError for a value that is malformed or missing, UnsupportedError for an unknown format."""
+def read_settings(parameters: Mapping[str, str], model: str, filename: str = "") -> Settings:
+    """
+    `filename` tells the format where the parameters do not: each has a name of its own.
+
+    Raises InvalidArgumentError for a value that is malformed or missing, UnsupportedError for an unknown format.
+    """
     for name in _REMOVED:
         if name in parameters:
             _logger.warning("parameter '%s' of model '%s' has no effect any more", name, model)
-    model_type = parameters.get("model_type", "xgboost")
+    model_type = parameters.get(MODEL_TYPE) or _TYPES.get(filename, "xgboost")
     if model_type not in MODEL_FILES:
         raise UnsupportedError(f"{model_type} not recognized as a valid serialization format.")
     layout = parameters.get("layout", "depth_first")
     if layout not in _LAYOUTS:
         raise InvalidArgumentError(f"Unknown nvForest layout name: {layout}")
-    classifier = "output_class" if "is_classifier" not in parameters else "is_classifier"
+    classifier = OUTPUT_CLASS if IS_CLASSIFIER not in parameters else IS_CLASSIFIER
     if classifier not in parameters:
         raise InvalidArgumentError("Required parameter is_classifier not found in config")
     return Settings(

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
 treelite = pytest.importorskip("treelite", reason="the package treelite is not installed")
 
@@ -20,8 +26,8 @@ from charonia_runtime.core.errors import (  # noqa: E402
     InternalError,
     InvalidArgumentError,
     UnavailableError,
-    UnsupportedError,
 )
+from charonia_runtime.core.scheduling import DynamicBatching  # noqa: E402
 from tests.support.batches import a_batch  # noqa: E402
 from tests.support.configs import a_config, a_tensor  # noqa: E402
 from tests.support.loaded_models import execute  # noqa: E402
@@ -164,10 +170,23 @@ def test_a_checkpoint_of_scikit_learn(forest: RandomForestClassifier, version: P
             "model 'm': max_batch_size must be greater than 0 for the fil backend",
         ),
         (
-            a_config("m", outputs=(a_tensor("output__0", FP32, 1), a_tensor("treeshap_output", FP32, 6)),
+            a_config("m", inputs=(a_tensor("input__0", FP32, 5),),
+                     outputs=(a_tensor("output__0", FP32, 1), a_tensor("treeshap_output", FP32, 6)),
                      parameters={"is_classifier": "true", "model_type": "treelite_checkpoint"}),
-            UnsupportedError,
-            "model 'm': output 'treeshap_output' is not supported",
+            InvalidArgumentError,
+            (
+                "model 'm': output 'treeshap_output' must have dims [ 3, 6 ], a value for each feature and their mean"
+            ),
+        ),
+        (
+            a_config("m", inputs=(a_tensor("input__0", FP32, 5),),
+                     outputs=(a_tensor("output", FP32, 1), a_tensor("treeshap_output", FP32, 6)),
+                     parameters={"is_classifier": "true", "model_type": "treelite_checkpoint"}),
+            InvalidArgumentError,
+            (
+                "model 'm': the fil backend has one output, 'output__0' of data_type TYPE_FP32, besides "
+                "'treeshap_output'"
+            ),
         ),
     ],
 )  # fmt: skip
@@ -176,6 +195,118 @@ def test_configurations_that_do_not_fit(given: ModelConfig, error: type[Exceptio
     with pytest.raises(error) as caught:
         answers(version.parent, given)
     assert str(caught.value) == text
+
+
+def blank(**parameters: str) -> ModelConfig:
+    return a_config("m", backend="fil", max_batch_size=0, inputs=(), outputs=(), parameters=parameters)
+
+
+def completed(directory: Path, given: ModelConfig, **settings: str) -> ModelConfig:
+    backend: Any = load_backend("fil")(ModelFiles("m", 1, directory, directory / "1", settings))
+    config: ModelConfig = backend.auto_complete(given)
+    backend.load(config)
+    return config
+
+
+@pytest.mark.usefixtures("forest")
+class TestCompletion:
+    def test_everything(self, version: Path) -> None:
+        made = completed(version.parent, blank(), **{"default-max-batch-size": "16"})
+        assert (made.max_batch_size, made.scheduling) == (16, DynamicBatching())
+        assert made.inputs == (a_tensor("input__0", FP32, FEATURES),)
+        assert made.outputs == (a_tensor("output__0", FP32, 1),)
+        assert made.parameters == {"model_type": "treelite_checkpoint", "is_classifier": "true"}
+
+    def test_what_is_configured_stays(self, version: Path) -> None:
+        given = replace(blank(predict_proba="true", output_class="true"), max_batch_size=64)
+        made = completed(version.parent, given)
+        assert made.max_batch_size == 64
+        assert made.outputs == (a_tensor("output__0", FP32, 3),)
+        assert made.parameters == {
+            "model_type": "treelite_checkpoint", "predict_proba": "true", "output_class": "true",
+        }  # fmt: skip
+        whole = config(1, model_type="treelite_checkpoint")
+        assert completed(version.parent, whole) == whole
+
+    def test_values_are_no_classes(self, version: Path) -> None:
+        treelite.sklearn.import_model(RandomForestRegressor(2, max_depth=2).fit(ROWS, TARGETS["value"])).serialize(
+            version / "checkpoint.tl"
+        )
+        assert completed(version.parent, blank()).parameters["is_classifier"] == "false"
+
+
+class TestScikitLearn:
+    """Its models reach the backend as treelite checkpoints."""
+
+    @pytest.fixture(params=["forest", "extra", "boosted", "histogram"])
+    def classifier(self, request: pytest.FixtureRequest, version: Path) -> Any:
+        kinds: dict[str, Callable[[], Any]] = {
+            "forest": lambda: RandomForestClassifier(4, max_depth=4, random_state=0),
+            "extra": lambda: ExtraTreesClassifier(4, max_depth=4, random_state=0),
+            "boosted": lambda: GradientBoostingClassifier(n_estimators=4, random_state=0),
+            "histogram": lambda: HistGradientBoostingClassifier(max_iter=4, random_state=0),
+        }
+        trained = kinds[request.param]().fit(ROWS, TARGETS["multi"])
+        treelite.sklearn.import_model(trained).serialize(version / "checkpoint.tl")
+        return trained
+
+    def test_probabilities(self, classifier: Any, version: Path) -> None:
+        given = config(3, model_type="treelite_checkpoint", predict_proba="true")
+        (answer,) = answers(version.parent, given, ROWS)
+        np.testing.assert_allclose(answer, classifier.predict_proba(ROWS), rtol=1e-5, atol=1e-6)
+
+    def test_classes(self, classifier: Any, version: Path) -> None:
+        (answer,) = answers(version.parent, config(1, model_type="treelite_checkpoint"), ROWS)
+        np.testing.assert_array_equal(answer, classifier.predict(ROWS))
+
+    def test_two_classes_and_a_threshold(self, version: Path) -> None:
+        trained = GradientBoostingClassifier(n_estimators=4, random_state=0).fit(ROWS, TARGETS["binary"])
+        treelite.sklearn.import_model(trained).serialize(version / "checkpoint.tl")
+        likely = trained.predict_proba(ROWS)[:, 1]
+        middle = float(np.median(likely))
+        (answer,) = answers(
+            version.parent, config(1, model_type="treelite_checkpoint", threshold=f"{middle:.6f}"), ROWS
+        )
+        np.testing.assert_array_equal(answer, likely > float(f"{middle:.6f}"))
+
+    def test_values(self, version: Path) -> None:
+        trained = RandomForestRegressor(4, max_depth=5, random_state=0).fit(ROWS, TARGETS["value"])
+        treelite.sklearn.import_model(trained).serialize(version / "checkpoint.tl")
+        (answer,) = answers(version.parent, config(1, classifier=False, model_type="treelite_checkpoint"), ROWS)
+        np.testing.assert_allclose(answer, trained.predict(ROWS), rtol=1e-5)
+
+
+@pytest.mark.usefixtures("forest")
+class TestExplanations:
+    GIVEN = replace(
+        config(3, model_type="treelite_checkpoint", predict_proba="true"),
+        outputs=(a_tensor("treeshap_output", FP32, 3, FEATURES + 1), a_tensor("output__0", FP32, 3)),
+    )
+
+    def test_they_add_up_to_the_answer(self, version: Path) -> None:
+        backend: Any = load_backend("fil")(ModelFiles("m", 1, version.parent, version))
+        backend.load(self.GIVEN)
+        instance = backend.create_instance(Placement("m_0", InstanceKind.CPU))
+        batch = execute(instance, a_batch(self.GIVEN, {"input__0": ROWS[:2]}, {"input__0": ROWS[2:5]}))
+        for index, rows in enumerate((2, 3)):
+            outputs = batch.arrays_of(index)
+            assert outputs["treeshap_output"].shape == (rows, 3, FEATURES + 1)
+            np.testing.assert_allclose(outputs["treeshap_output"].sum(axis=2), outputs["output__0"], atol=1e-6)
+
+    def test_nobody_waits_for_what_nobody_asks(self, version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        backend: Any = load_backend("fil")(ModelFiles("m", 1, version.parent, version))
+        backend.load(self.GIVEN)
+        instance = backend.create_instance(Placement("m_0", InstanceKind.CPU))
+        monkeypatch.delattr(instance._explainer.__class__, "explain")
+        batch = execute(instance, a_batch(self.GIVEN, {"input__0": ROWS[:2]}, outputs=["output__0"]))
+        assert list(batch.arrays_of(0)) == ["output__0"]
+
+
+def test_the_file_s_name_tells_its_format(version: Path, forest: RandomForestClassifier) -> None:
+    given = replace(config(1), default_model_filename="checkpoint.tl")
+    for one in (given, config(1)):
+        (answer,) = answers(version.parent, one, ROWS)
+        np.testing.assert_array_equal(answer, forest.predict(ROWS))
 
 
 def test_a_missing_file(version: Path) -> None:
