@@ -13,7 +13,7 @@ Buffer = bytes | memoryview
 
 
 class Receiver(Protocol):
-    """The frontend's side of a stream; never raises. It hears nothing more once the stream is answered or reset by it."""
+    """The frontend's side of a stream; never raises. It hears nothing more once it has answered or reset the stream."""
 
     def data(self, piece: memoryview) -> None:
         """A piece of the body. It is valid only during the call: copy what you keep."""

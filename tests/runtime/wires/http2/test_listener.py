@@ -3,29 +3,21 @@
 import asyncio
 import dataclasses
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from charonia_runtime.wires.addresses import bind
 from charonia_runtime.wires.http2 import errors
 from charonia_runtime.wires.http2.frames import PREFACE, frame_header, settings, window_update
 from charonia_runtime.wires.http2.limits import LARGEST_WINDOW, Limits
-from charonia_runtime.wires.http2.listener import Listener
 from charonia_runtime.wires.http2.stream import Receiver, Stream
 from tests.support.certificates import make_certificate
-from tests.support.http2 import HEAD, TRAILERS, Calls, data_frame, goaway_of, headers_frame
+from tests.support.http2 import HEAD, START, TRAILERS, Calls, data_frame, goaway_of, headers_frame
+from tests.support.http2_listener import CALL, LAST_FRAME, serving
 
-HELLO = PREFACE + settings(()) + frame_header(0, 4, 1, 0)
 WIDE = PREFACE + settings([(4, LARGEST_WINDOW)]) + window_update(0, LARGEST_WINDOW - 65_535) + frame_header(0, 4, 1, 0)
-CALL = headers_frame(1, flags=4) + data_frame(1, b"hello", 1)
-LAST_FRAME = frame_header(len(TRAILERS), 1, 5, 1) + TRAILERS
 DRAIN_PONG = frame_header(8, 6, 1, 0) + b"charonia"
-Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Open = Callable[..., Awaitable[Ends]]
 
 
 class Waiting(Calls):
@@ -40,34 +32,10 @@ class Waiting(Calls):
         return super().begin(stream)
 
 
-@asynccontextmanager
-async def serving(
-    handler: Calls, limits: Limits | None = None, context: ssl.SSLContext | None = None
-) -> AsyncIterator[tuple[Listener, Open]]:
-    """A started listener, and what opens connections to it."""
-    listener = Listener(handler, limits or Limits())
-    bound = bind("127.0.0.1", 0)
-    place = bound.getsockname()
-    writers = []
-
-    async def connect(**options: object) -> Ends:
-        reader, writer = await asyncio.open_connection(*place, **options)  # type: ignore[arg-type]
-        writers.append(writer)
-        return reader, writer
-
-    await listener.start(bound, context)
-    try:
-        yield listener, connect
-    finally:
-        for writer in writers:
-            writer.close()
-        await listener.stop(0)
-
-
 async def test_requests_are_answered() -> None:
     async with serving(Calls()) as (_, connect):
         reader, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         answer = await reader.readuntil(LAST_FRAME)
 
     assert answer.endswith(headers_frame(1, HEAD, 4) + data_frame(1, b"hello") + LAST_FRAME)
@@ -76,9 +44,9 @@ async def test_requests_are_answered() -> None:
 async def test_connections_share_a_buffer_and_keep_what_is_theirs() -> None:
     async with serving(Calls()) as (_, connect):
         ends = [await connect() for _ in range(3)]
-        for at in range(0, len(HELLO + CALL), 7):
+        for at in range(0, len(START + CALL), 7):
             for _, writer in ends:
-                writer.write((HELLO + CALL)[at : at + 7])
+                writer.write((START + CALL)[at : at + 7])
                 await asyncio.sleep(0)
         for reader, _ in ends:
             assert (await reader.readuntil(LAST_FRAME)).endswith(data_frame(1, b"hello") + LAST_FRAME)
@@ -88,14 +56,14 @@ async def test_the_loop_is_never_blocked() -> None:
     with blockbuster_ctx():
         async with serving(Calls()) as (_, connect):
             reader, writer = await connect()
-            writer.write(HELLO + CALL)
+            writer.write(START + CALL)
             await reader.readuntil(LAST_FRAME)
 
 
 async def test_answers_are_written_when_they_come() -> None:
     async with serving(handler := Waiting()) as (_, connect):
         reader, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         await handler.arrived.wait()
         stream = handler.calls[0].stream
         stream.send_head(HEAD)
@@ -122,7 +90,7 @@ async def test_slow_readers_hold_back_only_themselves() -> None:
         handler.arrived.clear()
 
         reader, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         await handler.arrived.wait()
         handler.calls[1].stream.respond(HEAD, [b"quick"], TRAILERS)
         await reader.readuntil(LAST_FRAME)
@@ -142,7 +110,7 @@ async def test_slow_readers_hold_back_only_themselves() -> None:
 async def test_faults_are_told_and_the_connection_is_closed() -> None:
     async with serving(Calls()) as (listener, connect):
         reader, writer = await connect()
-        writer.write(HELLO + data_frame(0))
+        writer.write(START + data_frame(0))
         answer = await reader.read()
         writer.write(b"more")
 
@@ -169,7 +137,7 @@ async def test_the_sweep_sees_what_is_due() -> None:
 async def test_a_client_that_vanishes_is_forgotten() -> None:
     async with serving(handler := Waiting()) as (listener, connect):
         _, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         await handler.arrived.wait()
         (connection,) = listener.connections
         writer.transport.abort()
@@ -184,7 +152,7 @@ async def test_a_stop_finishes_answers() -> None:
     async with serving(handler := Waiting()) as (listener, connect):
         unused, _ = await connect()
         busy, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         await handler.arrived.wait()
         stopping = asyncio.create_task(listener.stop(5))
         assert await unused.read() is not None
@@ -200,7 +168,7 @@ async def test_a_stop_finishes_answers() -> None:
 async def test_a_stop_gives_up_in_time() -> None:
     async with serving(handler := Waiting()) as (listener, connect):
         _, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         await handler.arrived.wait()
         await listener.stop(0.01)
         await asyncio.sleep(0)
@@ -211,7 +179,7 @@ async def test_a_stop_gives_up_in_time() -> None:
 async def test_draining_sends_clients_away_and_takes_new_ones() -> None:
     async with serving(Calls()) as (listener, connect):
         reader, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         await reader.readuntil(LAST_FRAME)
         listener.drain()
         assert goaway_of(await reader.readuntil(b"charonia")) == (errors.NO_ERROR, "")
@@ -219,7 +187,7 @@ async def test_draining_sends_clients_away_and_takes_new_ones() -> None:
         assert goaway_of(await reader.read()) == (errors.NO_ERROR, "")
 
         reader, writer = await connect()
-        writer.write(HELLO + CALL)
+        writer.write(START + CALL)
         await reader.readuntil(LAST_FRAME)
 
 
@@ -260,7 +228,7 @@ async def test_tls_without_an_agreement_on_http2(contexts: tuple[ssl.SSLContext,
     async with serving(Calls(), context=server_context) as (listener, connect):
         with pytest.raises(OSError):  # noqa: PT011, PT012 - whichever end notices first
             reader, writer = await connect(ssl=client_context(authority, protocols), server_hostname="localhost")
-            writer.write(HELLO)
+            writer.write(START)
             if await reader.read() == b"":
                 raise ConnectionError
         assert listener.connections == set()
