@@ -20,6 +20,8 @@ _PAGE = 500
 _TIMEOUT_SECONDS = 30
 _APPLY = "application/apply-patch+yaml"
 _NO_ANSWER = 0
+_NOT_OF_ITS_KIND = "failed to create typed patch object"
+"""What the API server says of a list where there must be a map, and the like."""
 
 
 class ClusterError(Exception):
@@ -170,7 +172,8 @@ def _settings() -> client.Configuration:
         return settings
     settings.host = account.server
     settings.ssl_ca_cert = account.authorities
-    settings.refresh_api_key_hook = _read_token  # before each request
+    settings.refresh_api_key_hook = _read_token  # before each request, if there is a token already
+    _read_token(settings)
     return settings
 
 
@@ -188,4 +191,7 @@ def _refused(error: client.ApiException) -> NoReturn:
         told = {}
     reason, message = told.get("reason") or str(error.reason), told.get("message") or str(error.reason)
     seconds = float(retry_after) if retry_after.isdigit() else 0.0
-    raise ClusterError(int(error.status or 0), reason, message, seconds) from error
+    status = int(error.status or 0)
+    if _NOT_OF_ITS_KIND in message:
+        status, reason = 422, "Invalid"  # the API server says 500, as if it could do something about it
+    raise ClusterError(status, reason, message, seconds) from error

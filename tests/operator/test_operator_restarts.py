@@ -83,13 +83,14 @@ def test_it_finishes_what_a_killed_one_began(cluster, idle_operator):
     assert len(cluster.names("deployments")) == 6
 
 
-def test_the_api_server_goes_and_comes_back(cluster, idle_operator):
+@pytest.mark.parametrize("seconds", [2, pytest.param(120, marks=pytest.mark.slow)])
+def test_the_api_server_goes_and_comes_back(cluster, idle_operator, seconds):
     idle_operator.start()
     cluster.apply()
     eventually(cluster.is_ready)
 
     cluster.server.stop_api_server()
-    time.sleep(2)
+    time.sleep(seconds)
     cluster.server.start_api_server()
     cluster.apply("later")
 

@@ -47,8 +47,9 @@ class RefusedError(Exception):
 class ApiServer:
     """Everything in `folder`; on free ports of this machine."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, *, controllers: bool = True) -> None:
         self.programs = programs
+        self._controllers = controllers
         self.folder = folder
         self.audit_log = folder / "audit.log"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -62,7 +63,9 @@ class ApiServer:
 
     @property
     def has_controllers(self) -> bool:
-        return all((self.programs / name).exists() for name in ("kube-controller-manager", "kube-scheduler", "kwok"))
+        return self._controllers and all(
+            (self.programs / name).exists() for name in ("kube-controller-manager", "kube-scheduler", "kwok")
+        )
 
     def start(self) -> None:
         self._write_files()
@@ -90,6 +93,11 @@ class ApiServer:
         )  # fmt: skip
         self._wait_for("/readyz")
 
+    @property
+    def certificate(self) -> Path:
+        """The API server's own, which it made itself."""
+        return self.folder / "pki/apiserver.crt"
+
     def stop_api_server(self) -> None:
         self._end("kube-apiserver")
 
@@ -97,10 +105,12 @@ class ApiServer:
         for name in reversed(self._processes):
             self._end(name)
 
-    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        """As the administrator. Raises RefusedError."""
+    def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", *, token: str = ""
+    ) -> Any:
+        """As the administrator, or as whoever has `token`. Raises RefusedError."""
         data = json.dumps(body).encode() if body is not None else None
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
+        headers = {"Authorization": f"Bearer {token or self._token}", "Content-Type": content_type}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with _opener().open(request, timeout=30) as answer:
@@ -139,15 +149,18 @@ class ApiServer:
         return self.kubeconfig(self._operator_token, name, url)
 
     def audited(self) -> list[tuple[str, str, str]]:
-        """What user `operator` did so far: verb, group/resource, name."""
+        """What operators did so far: verb, group/resource, name."""
         found = []
-        for line in self.audit_log.read_text().splitlines():
-            entry = json.loads(line)
+        for entry in self.audit_entries():
             reference = entry.get("objectRef", {})
             resource = "/".join(filter(None, (reference.get("resource"), reference.get("subresource"))))
             group = reference.get("apiGroup", "")
             found.append((entry["verb"], f"{group}/{resource}", reference.get("name", "")))
         return found
+
+    def audit_entries(self) -> list[dict[str, Any]]:
+        """The same as the API server writes it down."""
+        return [json.loads(line) for line in self.audit_log.read_text().splitlines()]
 
     def _write_files(self) -> None:
         pki = self.folder / "pki"
@@ -212,8 +225,8 @@ class ApiServer:
 
 
 @contextlib.contextmanager
-def running_api_server(programs: Path, folder: Path) -> Iterator[ApiServer]:
-    server = ApiServer(programs, folder)
+def running_api_server(programs: Path, folder: Path, *, controllers: bool = True) -> Iterator[ApiServer]:
+    server = ApiServer(programs, folder, controllers=controllers)
     try:
         server.start()
         yield server
