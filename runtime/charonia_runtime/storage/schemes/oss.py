@@ -27,6 +27,7 @@ from charonia_runtime.storage.failures import (
 )
 from charonia_runtime.storage.location import Location
 from charonia_runtime.storage.objects import Body, Checksum, StoredObject
+from charonia_runtime.storage.roles import Role
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Store:
                 "OSS_ENDPOINT, or oss://<bucket>.<endpoint>/<path>"
             )
         self._endpoint = endpoint
+        self._role = self._find_role()
         self._session = oss2.Session(adapter=_Adapter(access))
         self._bucket = self._connect()
         self._verifies = crc64_is_fast()
@@ -100,9 +102,7 @@ class Store:
         return bool(self._call("list_objects_v2", prefix=prefix, max_keys=1).object_list)
 
     def _connect(self) -> Any:
-        access = self._access
-        found = _REGION_OF_HOST.search(self._endpoint)
-        region = access.setting("region") or os.environ.get("OSS_REGION", "") or (found[1] if found else "")
+        access, region = self._access, self._region()
         try:
             return oss2.Bucket(
                 self._auth(region),
@@ -117,8 +117,12 @@ class Store:
         except oss2.exceptions.ClientError as error:
             raise LocationError(f"cannot use the bucket '{self._name}': {error.body}") from error
 
+    def _region(self) -> str:
+        found = _REGION_OF_HOST.search(self._endpoint)
+        return self._access.setting("region") or os.environ.get("OSS_REGION", "") or (found[1] if found else "")
+
     def _auth(self, region: str) -> Any:
-        if self._credentials() is None:
+        if self._role is None and self._credentials() is None:
             return oss2.AnonymousAuth()
         provider = _Provider(self)
         return oss2.ProviderAuthV4(provider) if region else oss2.ProviderAuth(provider)
@@ -129,8 +133,13 @@ class Store:
             return None
         if self._access.folder is not None:
             return self._access.folder.credentials()
-        key_id, secret = os.environ.get("OSS_ACCESS_KEY_ID"), os.environ.get("OSS_ACCESS_KEY_SECRET")
-        return Credentials(key_id, secret, os.environ.get("OSS_SESSION_TOKEN", "")) if key_id and secret else None
+        return _of_environment() or (self._role.credentials() if self._role else None)
+
+    def _find_role(self) -> Role | None:
+        """The pod's own, where nobody gives keys."""
+        if self._access.anonymous or self._access.folder is not None or _of_environment():
+            return None
+        return Role.of_environment(self._region(), internal="-internal." in self._endpoint)
 
     def _read(self, answer: Any, key: str) -> Iterator[bytes]:
         try:
@@ -177,6 +186,11 @@ class Store:
                 expired=code in _EXPIRED,
             )
         return LocationError(f"the bucket '{self._name}' cannot be used ({status} {text})")
+
+
+def _of_environment() -> Credentials | None:
+    key_id, secret = os.environ.get("OSS_ACCESS_KEY_ID"), os.environ.get("OSS_ACCESS_KEY_SECRET")
+    return Credentials(key_id, secret, os.environ.get("OSS_SESSION_TOKEN", "")) if key_id and secret else None
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
