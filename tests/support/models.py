@@ -33,10 +33,13 @@ class FakeModel:
         self.updates: list[ModelConfig] = []
         self.in_place = True
         self.ready = True
+        self.takes_device_tensors = False
         self.willing = True
         self.winding_up = False
         self.closed = False
         self.labels: dict[str, list[str]] = {}
+        self.live_sequences = 0
+        self.begins_sequences = True
         self.composing: tuple[FakeModel, ...] = ()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -70,6 +73,9 @@ class FakeModel:
     def answer_all(self) -> None:
         for request in list(self.requests):
             self.answer(request)
+
+    def end_sequences(self) -> None:
+        self.begins_sequences = False
 
     async def drain(self) -> None:
         await self._idle.wait()

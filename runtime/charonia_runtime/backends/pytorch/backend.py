@@ -37,6 +37,7 @@ class Backend:
         # With a build for processors only, a model that says nothing of devices runs there.
         preferred_kind=InstanceKind.AUTO if has_cuda_build() else InstanceKind.CPU,
         any_thread=True,
+        device_inputs=True,
         python_runtime=True,
     )
 

@@ -1,6 +1,6 @@
 """What all requests of one loaded ensemble share: the copies of its models, the shapes of its tensors, its limits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.request import RequestedOutput
@@ -20,13 +20,16 @@ class Member:
 
     __slots__ = ("_dims", "batches", "copy", "decoupled", "limit", "outputs")
 
-    def __init__(self, step: Step, copy: ModelCopy, limit: StepLimit | None) -> None:
+    def __init__(
+        self, step: Step, copy: ModelCopy, limit: StepLimit | None, *, on_device: Collection[str] = ()
+    ) -> None:
+        """`on_device`: the ensemble's tensors that every reader takes from a GPU's memory."""
         config = copy.config
         self.copy = copy
         self.batches = config.batches
         self.decoupled = config.decoupled
         self.limit = limit
-        self.outputs = [RequestedOutput(name) for name in step.outputs]
+        self.outputs = [RequestedOutput(inner, on_device=outer in on_device) for inner, outer in step.outputs.items()]
         self._dims = {spec.name: spec.dims for spec in config.inputs}
 
     def input(self, name: str, value: Value) -> Tensor | None:
@@ -54,8 +57,11 @@ class Crew:
         self.batches = config.batches
         self.decoupled = config.decoupled
         self.graph = EnsembleGraph(config, ensemble)
+        on_device = {
+            tensor for step in self.graph.steps for tensor in step.outputs.values() if self._stays(tensor, copies)
+        }
         self.members = tuple(
-            Member(step, copy, StepLimit(most) if most else None)
+            Member(step, copy, StepLimit(most) if most else None, on_device=on_device)
             for step, copy in zip(self.graph.steps, copies, strict=True)
         )
         self.inputs = tuple(spec.name for spec in config.inputs)
@@ -69,6 +75,15 @@ class Crew:
         if value.tensor is None:
             return None
         return adapted(value.tensor, name, self._dims[name], from_batch=value.batched, to_batch=self.batches)
+
+    def _stays(self, tensor: str, copies: Sequence[ModelCopy]) -> bool:
+        """Whether nobody needs `tensor` on the host: only steps read it, and all of them take it from a GPU."""
+        readers = self.graph.readers(tensor)
+        return (
+            bool(readers)
+            and not self.graph.is_output(tensor)
+            and all(copies[step.index].takes_device_tensors for step in readers)
+        )
 
     def _inherited_labels(self, config: ModelConfig) -> Mapping[str, Sequence[str]]:
         """Outputs have the labels of the models that make them."""

@@ -52,6 +52,14 @@ class EnsembleGraph:
         """The step that writes `tensor`; None for the ensemble's own inputs."""
         return self._producers.get(tensor)
 
+    def readers(self, tensor: str) -> list[Step]:
+        """The steps that read `tensor`."""
+        return [step for step in self.steps if any(tensor == outer for _, outer in step.inputs)]
+
+    def is_output(self, tensor: str) -> bool:
+        """Whether clients may ask for `tensor`."""
+        return tensor in self._all_outputs
+
     def plan(self, requested: Iterable[str]) -> Plan:
         """What runs for these outputs, or for all of them where none is named."""
         key = frozenset(requested)

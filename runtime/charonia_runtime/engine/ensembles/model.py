@@ -93,6 +93,11 @@ class EnsembleModel:
         return self._crew.labels
 
     @property
+    def takes_device_tensors(self) -> bool:
+        """Its steps may, but its inputs can go to any of them."""
+        return False
+
+    @property
     def in_flight(self) -> int:
         return len(self._flights)
 
@@ -118,6 +123,14 @@ class EnsembleModel:
 
     async def drain(self) -> None:
         await self._idle.wait()
+
+    @property
+    def live_sequences(self) -> int:
+        """Those of its steps are theirs."""
+        return 0
+
+    def end_sequences(self) -> None:
+        """Its steps are told by themselves."""
 
     def wind_up(self) -> None:
         """Its steps may serve others: they are not its own to give up."""

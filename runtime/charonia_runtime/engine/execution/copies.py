@@ -45,12 +45,23 @@ class ModelCopy(Protocol):
     async def agrees(self) -> bool:
         """Whether the model itself says that it is ready; True where it has no say."""
 
+    @property
+    def takes_device_tensors(self) -> bool:
+        """Whether inputs may lie on a GPU: others would have them copied to the host first."""
+
     def submit(self, request: InferenceRequest) -> None: ...
 
     def cancel(self, request: InferenceRequest) -> None: ...
 
     async def drain(self) -> None:
         """Return once nothing is in flight. Requests are still accepted meanwhile."""
+
+    @property
+    def live_sequences(self) -> int:
+        """Sequences of clients that have begun and not ended; those that a model drives by itself do not count."""
+
+    def end_sequences(self) -> None:
+        """Begin no new sequences; those that live go on."""
 
     def wind_up(self) -> None:
         """No request will be submitted any more: what will never be answered may be given up."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from charonia_runtime.core.backend import Backend, ModelFiles
-from charonia_runtime.core.config import ModelConfig, Placement
+from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.instances import placements, resolve_instance_groups
 from charonia_runtime.core.request import InferenceRequest
@@ -137,6 +137,12 @@ class Model:
         """Whether every instance that can run a request says that it is ready, as the model sees it itself."""
         return all(await asyncio.gather(*(runner.agrees() for runner in self._runners if runner.ready)))
 
+    @property
+    def takes_device_tensors(self) -> bool:
+        """Whether inputs may lie on a GPU: every instance is on one, and the backend reads them there."""
+        groups = self.config.instance_groups
+        return self._loaded.backend.traits.device_inputs and all(group.kind is InstanceKind.GPU for group in groups)
+
     def submit(self, request: InferenceRequest) -> None:
         """
         Check and queue a request.
@@ -152,6 +158,14 @@ class Model:
     async def drain(self) -> None:
         """Wait until every accepted request is answered."""
         await self._flow.drain()
+
+    @property
+    def live_sequences(self) -> int:
+        return self._flow.live_sequences
+
+    def end_sequences(self) -> None:
+        """Begin no new sequences; those that live go on."""
+        self._flow.end_sequences()
 
     def wind_up(self) -> None:
         """No request will be submitted any more: instances may give up what will never be answered."""

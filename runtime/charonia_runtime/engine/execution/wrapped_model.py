@@ -44,6 +44,10 @@ class WrappedModel:
     async def agrees(self) -> bool:
         return await self._model.agrees()
 
+    @property
+    def takes_device_tensors(self) -> bool:
+        return self._model.takes_device_tensors
+
     def submit(self, request: InferenceRequest) -> None:
         self._model.submit(request)
 
@@ -52,6 +56,13 @@ class WrappedModel:
 
     async def drain(self) -> None:
         await self._model.drain()
+
+    @property
+    def live_sequences(self) -> int:
+        return self._model.live_sequences
+
+    def end_sequences(self) -> None:
+        self._model.end_sequences()
 
     def wind_up(self) -> None:
         self._model.wind_up()
