@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import h2.events
@@ -111,7 +112,9 @@ async def test_pieces_of_any_size(connect: MakeClient, cut: int) -> None:
 async def test_what_is_no_call(connect: MakeClient, fields: list[tuple[str, str]], expected: str) -> None:
     client = connect()
     stream_id = client.request(framed(ECHO), fields=fields)
-    assert client.answer(stream_id)[0] == {":status": expected, "content-length": "0"}
+    first, body, _ = client.answer(stream_id)
+    assert first == {":status": expected, "content-type": "text/plain"}
+    assert body.startswith(b"gRPC is served here: ")
 
 
 @pytest.mark.parametrize("kind", ["application/grpc+proto", "application/grpc;charset=utf-8"])
@@ -180,6 +183,11 @@ async def test_messages_that_break_the_rules(
     assert status(client, again) == ("0", "")
 
 
+@cache
+def bomb_of_zeros(encoding: str) -> bytes:
+    return deflate([bytes(65 << 20)], encoding, "low")
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 @pytest.mark.parametrize("path", [INFER, STREAM])
 async def test_damaged_and_dangerous_messages(
@@ -188,7 +196,7 @@ async def test_damaged_and_dangerous_messages(
     client = connect()
     fields = head(path, grpc_encoding=encoding)
     broken = client.request(framed(b"\xff" * 40, 1), fields=fields)
-    bomb = client.request(framed(deflate([bytes(80 << 20)], encoding, "high"), 1), fields=fields)
+    bomb = client.request(framed(bomb_of_zeros(encoding), 1), fields=fields)
     await until(client, lambda: all(status(client, stream)[0] for stream in (broken, bomb)))
     assert status(client, broken) == ("13", f"cannot decompress a message that is said to be {encoding}")
     assert status(client, bomb)[0] == "8"
@@ -248,13 +256,24 @@ async def test_a_reset(connect: MakeClient, server: FakeServer, path: str) -> No
     assert server.cancelled == server.requests
 
 
-async def test_a_refusal_needs_no_message(connect: MakeClient, server: FakeServer) -> None:
+async def test_a_refusal_needs_no_whole_message(connect: MakeClient) -> None:
     """Whoever may not ask need not send gigabytes first."""
     client = connect(grpc_restricted_protocol=("inference:key=secret",))
     stream_id = client.h2.get_next_available_stream_id()
     client.h2.send_headers(stream_id, head())
     client.exchange()
+    assert status(client, stream_id)[0] == ""
+    client.send(stream_id, PREFIX.pack(0, 2**30))
     assert status(client, stream_id)[0] == "14"
+
+
+@pytest.mark.parametrize("fields", [head("/no.Service/Call"), head(content_type="text/html")])
+async def test_a_refusal_needs_no_message_in_the_end(connect: MakeClient, fields: list[tuple[str, str]]) -> None:
+    client = connect()
+    stream_id = client.h2.get_next_available_stream_id()
+    client.h2.send_headers(stream_id, fields)
+    client.exchange()
+    await until(client, lambda: client.answer(stream_id)[0] != {})
 
 
 async def test_metadata_of_every_form(connect: MakeClient, server: FakeServer) -> None:

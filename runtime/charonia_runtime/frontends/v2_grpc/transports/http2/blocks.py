@@ -40,8 +40,8 @@ def unknown_encoding_block(status: Status) -> bytes:
 
 @lru_cache
 def no_call_block(http_status: int) -> bytes:
-    """The answer to a request that is no call of gRPC at all."""
-    return encode_block(((b":status", str(http_status).encode()), (b"content-length", b"0")))
+    """The head of the answer to a request that is no call of gRPC at all."""
+    return encode_block(((b":status", str(http_status).encode()), (b"content-type", b"text/plain")))
 
 
 def _trailers(status: Status) -> list[tuple[bytes, bytes]]:

@@ -195,35 +195,29 @@ class UnaryExchange(Exchange):
 
 
 class StreamExchange(Exchange):
-    """
-    A call with any number of messages. Messages that come while it is held wait: at most a window of them.
+    """A call with any number of messages. Messages that come while it is held wait: at most a window of them."""
 
-    A call that is refused hears so with its first message: clients of grpc.aio take a status that comes while they
-    write that for an internal error.
-    """
+    __slots__ = ("_arrived", "_assembler", "_has_ended", "_is_busy", "_is_held", "_is_opening", "refusal")
 
-    __slots__ = ("_arrived", "_assembler", "_has_ended", "_is_busy", "_is_held", "_is_opening", "_refusal")
-
-    def __init__(
-        self, stream: Stream, head: CallHead, method: Method, level: str, refusal: Status | None = None
-    ) -> None:
+    def __init__(self, stream: Stream, head: CallHead, method: Method, level: str) -> None:
         super().__init__(stream, head, method, level)
-        self._refusal = refusal
         self._assembler = Assembler()
         self._arrived: deque[tuple[int, Buffer]] = deque()
         self._is_held = False
         self._is_busy = False
         """Whether a message is being delivered, or decompressed."""
         self._has_ended = False
+        self.refusal: Status | None = None
+        """How its method ended it at once; nothing has been sent of that."""
         self._is_opening = True
-        if refusal is None:
-            self._listener = method.open(self)
+        self._listener = method.open(self)
         self._is_opening = False
 
     @override
     def end(self, status: Status = OK) -> None:
         if self._is_opening:
-            self._refusal = status
+            self.refusal = status
+            self._let_go()
         else:
             super().end(status)
 
@@ -239,8 +233,6 @@ class StreamExchange(Exchange):
         self._deliver()
 
     def data(self, piece: memoryview) -> None:
-        if self._refusal is not None:
-            self._refuse(self._refusal)
         if self._listener is None:
             return
         try:
@@ -252,10 +244,7 @@ class StreamExchange(Exchange):
 
     def ended(self) -> None:
         self._has_ended = True
-        if self._refusal is not None:
-            self._refuse(self._refusal)
-        else:
-            self._deliver()
+        self._deliver()
 
     def _deliver(self) -> None:
         """Hand on what has arrived, as far as the listener takes it now."""

@@ -5,6 +5,7 @@ from charonia_runtime.frontends.v2_grpc.options import Options
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import refusal_block
 from charonia_runtime.frontends.v2_grpc.transports.http2.exchanges import StreamExchange, UnaryExchange
 from charonia_runtime.frontends.v2_grpc.transports.http2.heads import CallHead, read_head
+from charonia_runtime.frontends.v2_grpc.transports.http2.refusal import Refusal
 from charonia_runtime.wires.http2.stream import Receiver, Stream
 
 
@@ -21,12 +22,11 @@ class Handler:
             head = stream.head.note = read_head(stream.head, self._methods, compresses=self._level != "none")
         method = head.method
         if method is None:
-            stream.send_trailers(head.answer)
-            return None
+            return Refusal(stream, head.answer, head.text)
         refusal = method.refusal(head.metadata) if method.refusal is not None else None
-        if not method.is_unary:
-            return StreamExchange(stream, head, method, self._level, refusal)
         if refusal is not None:
-            stream.send_trailers(refusal_block(refusal))
-            return None
-        return UnaryExchange(stream, head, method, self._level)
+            return Refusal(stream, refusal_block(refusal))
+        if method.is_unary:
+            return UnaryExchange(stream, head, method, self._level)
+        exchange = StreamExchange(stream, head, method, self._level)
+        return exchange if exchange.refusal is None else Refusal(stream, refusal_block(exchange.refusal))

@@ -40,6 +40,8 @@ class CallHead:
 
     metadata: Metadata
     answer: bytes = b""
+    text: bytes = b""
+    """What goes with the answer to what is no call of gRPC at all."""
     method: Method | None = None
     timeout_seconds: float | None = None
     encoding: str = ""
@@ -50,9 +52,9 @@ def read_head(head: RequestHead, methods: Methods, *, compresses: bool) -> CallH
     """What `head` asks for; with `compresses`, answers are compressed for clients that accept it."""
     fields = dict(reversed(head.fields))  # the first of each name
     if head.method != b"POST":
-        return _answered(no_call_block(405))
+        return _answered(no_call_block(405), b"gRPC is served here: calls are POST requests\n")
     if _CONTENT_TYPE.fullmatch(fields.get(b"content-type", b"")) is None:
-        return _answered(no_call_block(415))
+        return _answered(no_call_block(415), b"gRPC is served here: content-type must be application/grpc\n")
     method = methods.find(head.path.decode("latin-1"))
     if method is None:
         return _answered(refusal_block(Status(StatusCode.UNIMPLEMENTED)))
@@ -74,8 +76,8 @@ def read_head(head: RequestHead, methods: Methods, *, compresses: bool) -> CallH
         return _answered(refusal_block(error.status))
 
 
-def _answered(block: bytes) -> CallHead:
-    return CallHead(Metadata(()), block)
+def _answered(block: bytes, text: bytes = b"") -> CallHead:
+    return CallHead(Metadata(()), block, text)
 
 
 def _timeout(text: bytes | None) -> float | None:
