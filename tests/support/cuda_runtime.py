@@ -15,6 +15,7 @@ allocated or waited for while a stream is captured.
 
 import ctypes
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 from threading import local
@@ -118,6 +119,8 @@ class FakeGpus:
         self.events: dict[int, tuple[FakeStream | None, int]] = {}
         self.graphs: dict[int, list[Work]] = {}
         self.launches = 0
+        self.copies: Counter[str] = Counter()
+        """Copies by where from and where to: `host to gpu`, …"""
         self.peers: dict[bytes, Allocation] = {}
         """Allocations of other processes by their handles."""
         self.opened: list[int] = []
@@ -234,6 +237,8 @@ class FakeGpus:
         places = [self.find(dst, count), self.find(src, count)]
         if any(place is not None and place.freed for place in places):
             return (cudaError_t.cudaErrorIllegalAddress,)
+        target, origin = ["host" if place is None or place.device is None else "gpu" for place in places]
+        self.copies[f"{origin} to {target}"] += 1
         if places[1] is None:
             # What lies in pageable memory is taken at once: it may change after the call.
             assert queue.captured is None, "pageable memory in a captured stream"

@@ -28,7 +28,7 @@ class Instance:
             batch.respond(
                 index,
                 [
-                    Tensor(self._output_names[tensor.name], tensor.datatype, tensor.shape, tensor.data)
+                    Tensor(self._output_names[tensor.name], tensor.datatype, tensor.shape, tensor.buffer)
                     for tensor in request.inputs.values()
                     if tensor.name in self._output_names
                 ],
