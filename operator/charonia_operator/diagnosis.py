@@ -9,29 +9,38 @@ from charonia_operator.naming import JSON
 from charonia_operator.pod.packages import INSTALL
 from charonia_operator.pod.server import SERVER
 from charonia_operator.pod.sync import SYNC, WATCH
+from charonia_operator.reasons import Reason, remedy_of
 
 _LONGEST_MESSAGE = 2000
 _PULL_FAILURES = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
-_STAGES = {SYNC: "Syncing", WATCH: "Syncing", INSTALL: "InstallingPythonDependencies", SERVER: "LoadingModels"}
-_HINTS = {
-    "SecretMissing": "Create the Secret with these keys; the pod starts as soon as it is there.",
-    "InsufficientGPU": "Free GPUs, add nodes, or ask for fewer in spec.gpu.",
-    "ImagePullFailed": "Check spec.server.image and spec.imagePullSecrets.",
-    "RepositoryDenied": "Check the Secret of spec.modelRepository.credentials and the bucket's policy.",
-    "DiskTooSmall": "Raise spec.modelRepository.cache.sizeLimit, or use a claim.",
-    "PythonDependenciesFailed": "Check spec.python: the packages must suit the server image's Python.",
-    "OutOfMemory": "Raise spec.resources.limits.memory.",
+_STAGES = {
+    SYNC: Reason.SYNCING,
+    WATCH: Reason.SYNCING,
+    INSTALL: Reason.INSTALLING,
+    SERVER: Reason.LOADING_MODELS,
 }
 _OF_THE_REPOSITORY = {
-    "Denied": "RepositoryDenied",
-    "NotFound": "RepositoryNotFound",
-    "Empty": "RepositoryEmpty",
-    "Invalid": "RepositoryInvalid",
-    "Unreachable": "RepositoryUnreachable",
-    "Drift": "RepositoryChanging",
-    "Churning": "RepositoryChanging",
+    "Invalid": Reason.REPOSITORY_INVALID,
+    "Denied": Reason.REPOSITORY_DENIED,
+    "SecretMissing": Reason.SECRET_MISSING,
+    "NotFound": Reason.REPOSITORY_NOT_FOUND,
+    "Empty": Reason.REPOSITORY_EMPTY,
+    "Unreachable": Reason.REPOSITORY_UNREACHABLE,
+    "Drift": Reason.REPOSITORY_CHANGING,
+    "Churning": Reason.REPOSITORY_CHANGING,
+    "IntegrityFailed": Reason.INTEGRITY_FAILED,
+    "LayoutInvalid": Reason.LAYOUT_INVALID,
+    "RevisionMismatch": Reason.REVISION_MISMATCH,
+    "DiskTooSmall": Reason.DISK_TOO_SMALL,
+    "DiskFailed": Reason.DISK_FAILED,
 }
-_PASSING = {"RepositoryUnreachable", "RepositoryChanging", "SyncFailed", "VolumeNotMounted"}
+"""The causes that `charonia sync` gives as its last words; others are no more than failures."""
+_PASSING = {
+    Reason.REPOSITORY_UNREACHABLE,
+    Reason.REPOSITORY_CHANGING,
+    Reason.SYNC_FAILED,
+    Reason.VOLUME_NOT_MOUNTED,
+}
 """Failures that may end without anybody's help."""
 
 
@@ -63,8 +72,7 @@ def failure_of(pod: Mapping[str, Any], events: Sequence[Mapping[str, Any]] = ())
     if found is None:
         return None
     container, reason, message = found
-    hint = _HINTS.get(reason, "")
-    text = f"{message.strip()[-_LONGEST_MESSAGE:]} {hint}".strip()
+    text = f"{message.strip()[-_LONGEST_MESSAGE:]} {remedy_of(reason)}".strip()
     node = pod.get("spec", {}).get("nodeName", "")
     return Failure(pod["metadata"]["name"], node, container, reason, text)
 
@@ -73,11 +81,11 @@ def stage_of(pod: Mapping[str, Any]) -> str:
     """What a pod without a failure is doing: a reason for not being ready."""
     status = pod.get("status", {})
     if not pod.get("spec", {}).get("nodeName"):
-        return "Scheduling"
+        return Reason.SCHEDULING
     for container in _containers(status):
         if "running" in container.get("state", {}) and not (container.get("started") and _goes_on(container)):
-            return _STAGES.get(container["name"], "Starting")
-    return "Starting"
+            return _STAGES.get(container["name"], Reason.STARTING)
+    return Reason.STARTING
 
 
 def synced(pod: Mapping[str, Any]) -> JSON | None:
@@ -116,7 +124,7 @@ def _unschedulable(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
             message = condition.get("message", "")
             gpu = "gpu" in message.lower() or "nvidia.com/mig-" in message
-            return "", "InsufficientGPU" if "Insufficient" in message and gpu else "Unschedulable", message
+            return "", Reason.INSUFFICIENT_GPU if "Insufficient" in message and gpu else Reason.UNSCHEDULABLE, message
     return None
 
 
@@ -126,11 +134,11 @@ def _of_containers(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
         waiting = state.get("waiting", {})
         reason, message = waiting.get("reason", ""), waiting.get("message", "")
         if reason in _PULL_FAILURES:
-            return name, "ImagePullFailed", f"{container.get('image', '')}: {message or reason}"
+            return name, Reason.IMAGE_PULL_FAILED, f"{container.get('image', '')}: {message or reason}"
         if reason == "CreateContainerConfigError":
-            return name, "SecretMissing" if "secret" in message else "ConfigurationMissing", message
+            return name, Reason.SECRET_MISSING if "secret" in message else Reason.CONFIGURATION_MISSING, message
         if reason in {"CreateContainerError", "RunContainerError"}:
-            return name, "ContainerCannotStart", message
+            return name, Reason.CONTAINER_CANNOT_START, message
         ended = state.get("terminated") or (
             container.get("lastState", {}).get("terminated") if reason == "CrashLoopBackOff" else None
         )
@@ -143,14 +151,14 @@ def _of_exit(name: str, ended: Mapping[str, Any]) -> tuple[str, str, str]:
     """A container has failed: by its name, its last words and its exit code."""
     words = ended.get("message", "") or f"exit code {ended.get('exitCode')}"
     if ended.get("reason") == "OOMKilled":
-        return name, "OutOfMemory", f"{name} was killed: it used more memory than its limit."
+        return name, Reason.OUT_OF_MEMORY, f"{name} was killed: it used more memory than its limit."
     if name in {SYNC, WATCH}:
         report = _report(words)
-        cause = str(report.get("reason", "")) or "SyncFailed"
-        return name, _OF_THE_REPOSITORY.get(cause, cause), str(report.get("message", words))
+        cause = str(report.get("reason", ""))
+        return name, _OF_THE_REPOSITORY.get(cause, Reason.SYNC_FAILED), str(report.get("message", words))
     if name == INSTALL:
-        return name, "PythonDependenciesFailed", words
-    return name, "CrashLoop", f"{name} ended: {words}"
+        return name, Reason.PACKAGES_FAILED, words
+    return name, Reason.CRASH_LOOP, f"{name} ended: {words}"
 
 
 def _of_events(events: Sequence[Mapping[str, Any]]) -> tuple[str, str, str] | None:
@@ -159,13 +167,13 @@ def _of_events(events: Sequence[Mapping[str, Any]]) -> tuple[str, str, str] | No
         if event.get("reason") in {"FailedMount", "FailedAttachVolume"}:
             message = event.get("message", "")
             missing = "secret" in message and "not found" in message
-            return "", "SecretMissing" if missing else "VolumeNotMounted", message
+            return "", Reason.SECRET_MISSING if missing else Reason.VOLUME_NOT_MOUNTED, message
     return None
 
 
 def _evicted(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
     if status.get("phase") == "Failed":
-        return "", status.get("reason", "") or "PodFailed", status.get("message", "") or "the pod failed"
+        return "", status.get("reason", "") or Reason.POD_FAILED, status.get("message", "") or "the pod failed"
     return None
 
 

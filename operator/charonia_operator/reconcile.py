@@ -13,6 +13,7 @@ from charonia_operator.models import ModelWatch, Target
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, is_owned_by, revision_name
 from charonia_operator.observation import Observation, PodModels, Problem
 from charonia_operator.pod.template import pod_template
+from charonia_operator.reasons import Reason
 from charonia_operator.resources import children, controller_revision, deployment
 from charonia_operator.settings import Settings
 from charonia_operator.spec.reading import SpecError
@@ -99,7 +100,7 @@ class Reconciler:
     def _unseen(self) -> list[Problem]:
         """Kinds of children that the operator may not list: it works without, but repairs nothing."""
         return [
-            Problem("ForbiddenByPolicy", f"{kind.kind}: {text}. Grant it in the operator's role.")
+            Problem(Reason.FORBIDDEN, f"{kind.kind}: {text}. Grant it in the operator's role.")
             for kind, text in self.store.forbidden.items()
         ]
 

@@ -9,6 +9,7 @@ from charonia_operator.cluster import ClusterError
 from charonia_operator.drift import differs
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, ResourceKind, is_owned_by
 from charonia_operator.observation import Problem
+from charonia_operator.reasons import Reason
 from charonia_operator.resources import kinds
 from charonia_operator.spec.service import InferenceServiceSpec
 from charonia_operator.store import Store
@@ -102,17 +103,17 @@ def _name_conflict(kind: ResourceKind, live: Mapping[str, Any]) -> Problem:
     text = (
         f"{kind.kind} {name} exists and is not this service's. Delete or rename it, or give the service another name."
     )
-    return Problem("NameConflict", text)
+    return Problem(Reason.NAME_CONFLICT, text)
 
 
 def _problem(error: ClusterError, kind: ResourceKind) -> Problem | None:
     """What a refusal means. Raises it again where trying again may help."""
     if error.status == 404 and kind.optional:
         text = f"The cluster does not know {kind.kind} ({kind.api_version}): install its definition."
-        return Problem("CRDMissing", text)
+        return Problem(Reason.CRD_MISSING, text)
     if error.status in {403, 404} and "being terminated" in str(error):
         return None  # the namespace goes, and all that is in it
     if error.passing:
         raise error
-    reasons = {403: "ForbiddenByPolicy", 422: "SpecInvalid", 400: "SpecInvalid"}
+    reasons = {403: Reason.FORBIDDEN, 422: Reason.SPEC_INVALID, 400: Reason.SPEC_INVALID}
     return Problem(reasons.get(error.status, error.reason), f"{kind.kind}: {error}")

@@ -6,11 +6,16 @@ from typing import Any
 from charonia_operator.diagnosis import synced
 from charonia_operator.naming import JSON, selector_text
 from charonia_operator.observation import Observation
+from charonia_operator.reasons import Reason
 from charonia_operator.spec.service import InferenceServiceSpec
 from charonia_operator.status.conditions import Condition, conditions, invalid, ready_replicas, rendered
 from charonia_operator.status.model_list import summarize
 
-_PROGRESS = {"Syncing": "Syncing", "InstallingPythonDependencies": "Loading", "LoadingModels": "Loading"}
+_PROGRESS: Mapping[str, str] = {
+    Reason.SYNCING: "Syncing",
+    Reason.INSTALLING: "Loading",
+    Reason.LOADING_MODELS: "Loading",
+}
 
 
 def build_status(service: InferenceServiceSpec, seen: Observation, previous: Mapping[str, Any], now: str) -> JSON:
@@ -70,7 +75,7 @@ def _as_before(condition: Condition, previous: Mapping[str, Any]) -> Condition:
 def _phase(found: Sequence[Condition]) -> str:
     known = {each.type: each for each in found}
     ready, stalled = known["Ready"], known["Stalled"]
-    if ready.reason == "Suspended":
+    if ready.reason == Reason.SUSPENDED:
         return "Suspended"
     if ready.holds:
         if stalled.holds or known["ModelsReady"].status == "False":
