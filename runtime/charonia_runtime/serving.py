@@ -5,11 +5,12 @@ The end, from the first SIGTERM or SIGINT on:
 
 1. For `--drain-secs` the server is not ready but serves on: load balancers turn away, HTTP connections close with their
    next answer, gRPC clients are told to take their next call elsewhere (those of grpcio go when their connection ages).
-2. HTTP accepts nothing new, answers what is in flight and closes idle connections; then gRPC does the same.
-3. The engine finishes what models still call, and unloads them.
-4. The metrics are closed, and what is left of the traces is written. The process exits.
+2. While sequences live, no others begin; everything else is served on, for half of the time below at most.
+3. HTTP accepts nothing new, answers what is in flight and closes idle connections; then gRPC does the same.
+4. The engine finishes what models still call, and unloads them.
+5. The metrics are closed, and what is left of the traces is written. The process exits.
 
-Phases 2 to 4 share `--exit-timeout-secs`.
+Phases 2 to 5 share `--exit-timeout-secs`.
 """
 
 import asyncio
@@ -47,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 _SWITCH_INTERVAL_SECONDS = 0.0005
 """How long a thread may keep the interpreter while the event loop waits for it; Python's default is ten times that."""
+_SEQUENCES_SHARE = 0.5
+"""The part of `--exit-timeout-secs` that sequences get to end; the rest is for what ends by itself."""
 _LEAST_SECONDS = 0.5
 """What the last traces get to be written when `--exit-timeout-secs` is over."""
 _YOUNG_OBJECTS = 10_000
@@ -168,6 +171,7 @@ class _Server:
         first = [frontend for frontend in self._frontends if frontend.name != "metrics"]
         last = [frontend for frontend in self._frontends if frontend.name == "metrics"]
         try:
+            await self._engine.finish_sequences(self._options.engine.exit_timeout_secs * _SEQUENCES_SHARE)
             for frontend in reversed(first):
                 await frontend.stop(max(deadline - clock(), 0))
             await self._engine.stop(max(deadline - clock(), 0))

@@ -1,7 +1,6 @@
 """`Engine`: the inference server inside this process."""
 
 import asyncio
-import copy
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,6 @@ from charonia_runtime.core.request import ANY_VERSION, InferenceRequest
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.server import (
     IndexEntry,
-    InferenceServer,
     ModelMetadata,
     ServedModel,
     ServerMetadata,
@@ -35,6 +33,7 @@ from charonia_runtime.engine.execution.admission import MemoryResolver
 from charonia_runtime.engine.execution.cached_model import CachedModel
 from charonia_runtime.engine.execution.copies import LoadCopy, ModelCopy
 from charonia_runtime.engine.execution.timed_model import TimedModel
+from charonia_runtime.engine.inner_server import InnerServer
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
 from charonia_runtime.engine.lifecycle.loading import ModelLoader
@@ -43,7 +42,7 @@ from charonia_runtime.engine.lifecycle.reading import ModelReader, Override, Pol
 from charonia_runtime.engine.lifecycle.repository import ModelRepositories, is_model_name
 from charonia_runtime.engine.options import EVERY_MODEL, ControlMode, EngineOptions
 from charonia_runtime.engine.registry import ModelRegistry
-from charonia_runtime.engine.shutdown import stop_models
+from charonia_runtime.engine.shutdown import finish_sequences, stop_models
 from charonia_runtime.logs import table
 
 logger = logging.getLogger(__name__)
@@ -129,12 +128,12 @@ class Engine:
         self._missing: list[str] = []
         """What is wrong with the repositories, where the start goes on all the same."""
         self._accepting = True
-        """Whether requests from outside are taken. Models that call models go on until everything is drained."""
+        """Whether requests from outside are taken."""
         self._retiring = False
         """Whether the server will stop soon, and says so to those who ask whether it is ready."""
         self._settled_once = False
         """Whether every model was ready at some moment; kept for steady readiness."""
-        self._for_models: InferenceServer = copy.copy(self)
+        self._inner = InnerServer(self, self._submit)
 
     # --- life ---
 
@@ -161,6 +160,16 @@ class Engine:
         """Be ready no more, but serve as before: `stop` follows when nobody sends new requests here."""
         self._retiring = True
 
+    async def finish_sequences(self, timeout_seconds: float) -> None:
+        """
+        Begin no new sequences, but serve on until those that live are over, or the time is.
+
+        Not ready any more meanwhile. Returns at once where no sequence lives.
+        """
+        if any(copy.live_sequences for copy in self._loader.copies):
+            self.retire()
+            await finish_sequences(self._loader, timeout_seconds)
+
     async def stop(self, timeout_seconds: float | None = None) -> None:
         """
         Refuse new requests, finish those in flight, unload every model.
@@ -185,6 +194,10 @@ class Engine:
                 f"{request.error_prefix}Server is stopping, scheduler for model has stopped accepting new inference "
                 "requests"
             )
+        self._submit(request)
+
+    def _submit(self, request: InferenceRequest) -> None:
+        """Whoever asks: models that call models go on until everything is drained."""
         serving = self._registry.find(request.model_name, request.model_version).copy
         trace = request.trace
         if trace is None:
@@ -332,7 +345,7 @@ class Engine:
             version_directory=polled.entry.version_directory(version),
             settings=self._backend_settings.of(polled.config.backend),
             gpus=self._gpus,
-            server=self._for_models,
+            server=self._inner,
             call_soon=asyncio.get_running_loop().call_soon_threadsafe,
             backend_directory=Path(self._options.backend_directory),
             custom_metrics=self.custom_metrics,

@@ -14,6 +14,28 @@ logger = logging.getLogger(__name__)
 
 _EXPIRED = "Exit timeout expired. Exiting immediately."
 _REPORT_SECONDS = 1.0
+_LOOK_SECONDS = 0.02
+"""How often it is looked whether the last sequence is over."""
+
+
+async def finish_sequences(loader: ModelLoader, timeout_seconds: float) -> None:
+    """
+    Let models begin no new sequences, and wait until those that live have ended or have been silent for too long.
+
+    Says each second how many there are. Those that are left when the time is over are left.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + timeout_seconds
+    for copy in loader.copies:
+        copy.end_sequences()
+    said = 0.0
+    while (live := sum(copy.live_sequences for copy in loader.copies)) and clock() < deadline:
+        if clock() >= said + _REPORT_SECONDS:
+            said = clock()
+            logger.info("Timeout %d: Found %d live sequences", round(deadline - said), live)
+        await asyncio.sleep(_LOOK_SECONDS)
+    if live:
+        logger.warning("%d live sequences are cut off", live)
 
 
 async def stop_models(loader: ModelLoader, timeout_seconds: float) -> None:

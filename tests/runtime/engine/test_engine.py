@@ -19,7 +19,7 @@ from charonia_runtime.core.errors import (
     NotFoundError,
     UnavailableError,
 )
-from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.request import InferenceRequest, SequenceId
 from charonia_runtime.core.server import IndexEntry, InferenceServer, ServerMetadata, TensorMetadata
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.engine import EXTENSIONS, Engine
@@ -588,8 +588,56 @@ async def test_a_stop_that_takes_too_long(make_engine, tmp_path, caplog):
 async def test_models_may_call_models_until_everything_is_drained(explicit):
     """What models get as their server still takes requests when the one for clients does not."""
     explicit._accepting = False
-    inner: InferenceServer = explicit._for_models
+    inner: InferenceServer = explicit._inner
     request = a_request()
     inner.submit(request)
 
     assert (await request.sink.response()).error is None
+
+
+# --- sequences at the end ---
+
+SEQUENCES = "sequence_batching { max_sequence_idle_microseconds: 60000000 }"
+
+
+async def in_sequence(engine, *, start=False, end=False):
+    request = a_request()
+    request.sequence = SequenceId(7, start=start, end=end)
+    engine.submit(request)
+    return await request.sink.response()
+
+
+@pytest.fixture
+async def sequences(make_engine, tmp_path):
+    write_model(tmp_path, "simple", config=SEQUENCES)
+    engine = make_engine()
+    await engine.start()
+    yield engine
+    await engine.stop()
+
+
+async def test_without_sequences_there_is_nothing_to_wait_for(sequences):
+    await in_sequence(sequences, start=True, end=True)
+    await sequences.finish_sequences(600)
+    assert await sequences.is_ready()
+    await in_sequence(sequences, start=True, end=True)
+
+
+async def test_sequences_are_finished_and_others_refused(sequences, caplog):
+    await in_sequence(sequences, start=True)
+    finishing = asyncio.create_task(sequences.finish_sequences(600))
+    await asyncio.sleep(0)
+    assert not await sequences.is_ready()
+    await in_sequence(sequences)
+    assert not finishing.done()
+    await in_sequence(sequences, end=True)
+    await finishing
+    with pytest.raises(UnavailableError, match="has stopped accepting new inference requests"):
+        await in_sequence(sequences, start=True)
+    assert "Timeout 600: Found 1 live sequences" in caplog.messages
+
+
+async def test_sequences_that_do_not_end_are_cut_off(sequences, caplog):
+    await in_sequence(sequences, start=True)
+    await sequences.finish_sequences(0)
+    assert "1 live sequences are cut off" in caplog.messages

@@ -536,3 +536,43 @@ async def test_a_state_must_be_in_the_model(tmp_path):
         config = a_config("m", backend="onnxruntime", inputs=(), outputs=(), scheduling=scheduling)
         with pytest.raises(InvalidArgumentError, match=f"^unable to load model 'm', sequence_batching.state.*{text}"):
             await Model.load(files, config, load_backend("onnxruntime"))
+
+
+# --- the server's end ---
+
+
+@both
+async def test_sequences_that_live_may_end_when_no_others_begin(tmp_path, strategy):
+    model = await load(tmp_path, fake_backend(running_sum), a_sequence_config(strategy, states=(STATE,)))
+    assert await out_of(submit(model, 1, 1, start=True)[1]) == 1
+    model.end_sequences()
+    with pytest.raises(UnavailableError, match=r"^Server is stopping, scheduler for model has stopped"):
+        submit(model, 2, 1, start=True)
+    assert await out_of(submit(model, 1, 2)[1]) == 3
+    assert model.live_sequences == 1
+    assert await out_of(submit(model, 1, 4, end=True)[1]) == 7
+    assert (model.live_sequences, model.in_flight) == (0, 0)
+    await model.close()
+
+
+async def test_sequences_that_fall_silent_do_not_live(tmp_path):
+    config = a_sequence_config(states=(STATE,), max_sequence_idle_us=20_000)
+    model = await load(tmp_path, fake_backend(running_sum), config)
+    await submit(model, 1, 1, start=True)[1].response()
+    assert model.live_sequences == 1
+    while model.live_sequences:  # noqa: ASYNC110 - time alone ends it
+        await asyncio.sleep(0.005)
+    await model.close()
+
+
+async def test_requests_that_models_repeat_are_no_sequences_of_clients(tmp_path):
+    gate = Gate(lambda batch: batch.scatter({"OUT": batch.gather("IN")}))
+    model = await load(tmp_path, fake_backend(gate), a_sequence_config(iterative=True))
+    first = submit_plain(model, 1)
+    model.end_sequences()
+    assert model.live_sequences == 0
+    second = submit_plain(model, 1)
+    gate.open(2)
+    for sink in (first, second):
+        await sink.response()
+    await model.close()

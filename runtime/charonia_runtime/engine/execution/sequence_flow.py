@@ -46,6 +46,15 @@ class SequenceFlow(RequestFlow):
         super().cancel(request)
         self._come_again()
 
+    @property
+    @override
+    def live_sequences(self) -> int:
+        return self._sequences.live
+
+    @override
+    def end_sequences(self) -> None:
+        self._sequences.begins = False
+
     @override
     def stop(self) -> None:
         super().stop()

@@ -41,6 +41,8 @@ class SequenceScheduler:
         self._controls = Controls(config, batching)
         self._nulls = NullRequests(self._controls)
         self._seating = Seating(config, batching, self._present)
+        self.begins = True
+        """Whether clients may begin sequences."""
         self._open: dict[int | str, LiveSequence] = {}
         self._sequence_of: dict[int, LiveSequence] = {}
         self._numbers = count(1)
@@ -74,6 +76,11 @@ class SequenceScheduler:
         """Run nothing before so many requests wait in slots and in the backlog (a hook for tests)."""
         self._held_for = (in_slots, in_backlog) if in_slots or in_backlog else None
 
+    @property
+    def live(self) -> int:
+        """Sequences that their clients have not ended; those that the model drives end by themselves."""
+        return 0 if self._batching.iterative else len(self._open)
+
     # --- requests ---
 
     def enqueue(self, request: InferenceRequest) -> None:
@@ -89,6 +96,10 @@ class SequenceScheduler:
                 raise InvalidArgumentError(
                     f"inference request for sequence {place.correlation_id} to model '{self._model}' must specify the "
                     "START flag on the first request of the sequence"
+                )
+            if not (self.begins or self._batching.iterative):
+                raise UnavailableError(
+                    "Server is stopping, scheduler for model has stopped accepting new inference requests"
                 )
             sequence = self._begin(place.correlation_id, now_ns)
         elif place.start:
