@@ -9,6 +9,7 @@ The `onnxruntime` backend: ONNX models, run in this process by the onnxruntime p
     providers      execution accelerators and devices → execution providers
     sessions       session options; sessions shared by instances
     tensors        numpy arrays ⇄ what a session takes and gives
+    device_runs    executions on tensors that lie on a GPU
     instance       one execution
 
 Threads of a session sleep between two runs instead of spinning, which is onnxruntime's default: a spinning pool burns

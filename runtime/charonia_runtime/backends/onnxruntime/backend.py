@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from charonia_runtime.backends.onnxruntime.checks import check_graph
 from charonia_runtime.backends.onnxruntime.completion import complete_from_graph, is_complete
+from charonia_runtime.backends.onnxruntime.device_runs import DeviceRuns
 from charonia_runtime.backends.onnxruntime.graph import read_graph
 from charonia_runtime.backends.onnxruntime.instance import Instance
 from charonia_runtime.backends.onnxruntime.library import (
@@ -42,6 +43,7 @@ class Backend:
         preferred_kind=InstanceKind.AUTO if has_cuda_build() else InstanceKind.CPU,
         optional_inputs=True,
         any_thread=True,
+        device_inputs=has_cuda_build(),
     )
 
     def __init__(self, files: ModelFiles) -> None:
@@ -76,7 +78,17 @@ class Backend:
         config = self._config
         plan = self._plan(config, placement)
         session = self._sessions.get(plan)
-        return Instance(self._library, session, run_options(self._library, plan.settings), config, read_graph(session))
+        graph = read_graph(session)
+        # Graphs of CUDA want their inputs where they were when they were recorded, which is the session's business.
+        on_gpu = placement.kind is InstanceKind.GPU and not plan.owner
+        return Instance(
+            self._library,
+            session,
+            run_options(self._library, plan.settings),
+            config,
+            graph,
+            device_runs=DeviceRuns.on_gpu(self._library, session, graph, placement.device_id) if on_gpu else None,
+        )
 
     def close(self) -> None:
         self._sessions.clear()
