@@ -70,8 +70,9 @@ class ControlFrames:
             (MAX_FRAME_SIZE, limits.frame_bytes),
             (MAX_HEADER_LIST_SIZE, limits.header_list_bytes),
         )))  # fmt: skip
-        if limits.connection_window_bytes > _INITIAL_CONNECTION_WINDOW:
-            outbox.control(window_update(0, limits.connection_window_bytes - _INITIAL_CONNECTION_WINDOW))
+        extra_window = limits.connection_window_bytes - _INITIAL_CONNECTION_WINDOW
+        if extra_window:
+            outbox.control(window_update(0, extra_window))
         self._kinds = {
             SETTINGS: self._settings,
             PING: self._ping,

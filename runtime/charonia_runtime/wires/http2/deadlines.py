@@ -8,7 +8,7 @@ from charonia_runtime.wires.http2 import errors
 from charonia_runtime.wires.http2.errors import ConnectionFault
 from charonia_runtime.wires.http2.limits import Limits
 
-_DRAIN_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 2.0
 """How long a client has to say that it read the first GOAWAY."""
 _AGE_SPREAD: Final = 0.1
 """Ages differ by up to this share, so that clients that came together do not leave together."""

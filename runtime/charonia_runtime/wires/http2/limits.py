@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from charonia_runtime.core.errors import InvalidArgumentError
+
 LARGEST_WINDOW: Final = 2**31 - 1
 """The largest flow-control window that there is."""
 LINGER_SECONDS: Final = 1.0
@@ -18,6 +20,8 @@ BUFFERED_BYTES: Final = 1024 * 1024
 class Limits:
     """
     The limits of each connection. Times are seconds; 0 means none, except for intervals.
+
+    Raises InvalidArgumentError for windows and frames that HTTP/2 does not have.
 
     The values of keep-alive are those that gRPC servers have where nothing is set. The budgets hold so many events at
     once and recover with time; honest work (answers, data) recovers them faster.
@@ -59,3 +63,18 @@ class Limits:
     chores: int = 10_000
     """Frames that carry nothing: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, RST_STREAM, empty DATA, unknown ones."""
     chores_per_second: float = 10_000.0
+
+    def __post_init__(self) -> None:
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise InvalidArgumentError(f"{name} is {value}, expected {least} to {most}")
+
+
+_RANGES: Final = (
+    ("stream_window_bytes", 1, LARGEST_WINDOW),
+    ("connection_window_bytes", 65_535, LARGEST_WINDOW),
+    ("frame_bytes", 16_384, 2**24 - 1),
+    ("header_list_bytes", 1, LARGEST_WINDOW),
+    ("concurrent_streams", 1, LARGEST_WINDOW),
+)

@@ -119,7 +119,11 @@ class Stream:
             self._request_path.reset(self, code)
 
     def when_ready(self, resume: Callable[[], None]) -> None:
-        """Call `resume` once what was sent has left for the client, at once if it has or nobody waits for it."""
+        """
+        Call `resume` when the client keeps up with what was sent, at once if it does or nobody waits for it.
+
+        The system may still hold the last of it: no sign that parts may be changed.
+        """
         self._answer_path.when_ready(self, resume)
 
     def hold(self) -> None:
