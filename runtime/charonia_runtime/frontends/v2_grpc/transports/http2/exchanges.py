@@ -153,6 +153,8 @@ class UnaryExchange(Exchange):
         self._assembler: Assembler | None = None
 
     def data(self, piece: memoryview) -> None:
+        if self._assembler is not None and self._assembler.absorb(piece):
+            return
         if not self._stream.is_open:
             return
         if self._assembler is None and self._message is None and len(piece) >= PREFIX_BYTES:
@@ -233,7 +235,7 @@ class StreamExchange(Exchange):
         self._deliver()
 
     def data(self, piece: memoryview) -> None:
-        if self._listener is None:
+        if self._listener is None or self._assembler.absorb(piece):
             return
         try:
             for arrived in self._assembler.feed(piece):

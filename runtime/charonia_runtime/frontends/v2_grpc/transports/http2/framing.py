@@ -47,6 +47,18 @@ class Assembler:
     def is_between_messages(self) -> bool:
         return self._length < 0 and not self._prefix
 
+    def absorb(self, piece: memoryview) -> bool:
+        """Take a piece from the middle of a message; False, and nothing happened, for any other."""
+        buffer = self._buffer
+        if buffer is None:
+            return False
+        end = self._filled + len(piece)
+        if end >= len(buffer):
+            return False
+        buffer[self._filled : end] = piece
+        self._filled = end
+        return True
+
     def feed(self, piece: memoryview) -> Iterator[tuple[int, Buffer]]:
         """
         Take a piece, give what it completes: each message with its flag.
