@@ -2,8 +2,10 @@
 
 import logging
 import threading
+from pathlib import Path
 from typing import Any, ClassVar
 
+from charonia_runtime.backends.pytorch.completion import complete_from_archive, read_archive
 from charonia_runtime.backends.pytorch.devices import device_name, open_device
 from charonia_runtime.backends.pytorch.exported import load_exported
 from charonia_runtime.backends.pytorch.instance import Instance
@@ -16,11 +18,13 @@ from charonia_runtime.core.batch_tensors import check_kinds
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.errors import UnavailableError
 from charonia_runtime.core.instances import placements, resolve_instance_groups
+from charonia_runtime.core.parameters import integer_of
 from charonia_runtime.model_file import find_model_file
 
 _TORCHSCRIPT_FILE = "model.pt"
 _EXPORTED_FILE = "model.pt2"
 _EXPORTED_PLATFORM = "torch_aoti"
+_DEFAULT_MAX_BATCH_SIZE = 4
 _logger = logging.getLogger(__name__)
 
 
@@ -51,10 +55,18 @@ class Backend:
         """Loaded ahead of the instance that will take it, or shared, by device."""
 
     def auto_complete(self, config: ModelConfig) -> ModelConfig:
-        _logger.warning(
-            "skipping model configuration auto-complete for '%s': not supported for pytorch backend", config.name
-        )
-        return config
+        if config.inputs and config.outputs:
+            return config
+        archive = None
+        if config.platform == _EXPORTED_PLATFORM:
+            archive = read_archive(self._torch, self._find(config, InstanceKind.CPU, 0), config.name)
+        if archive is None:
+            _logger.warning(
+                "skipping model configuration auto-complete for '%s': not supported for pytorch backend", config.name
+            )
+            return config
+        default = integer_of(self._files.settings, "default-max-batch-size", _DEFAULT_MAX_BATCH_SIZE)
+        return complete_from_archive(config, archive, default)
 
     def load(self, config: ModelConfig) -> None:
         check_configuration(config)
@@ -90,16 +102,19 @@ class Backend:
 
     def _open(self, config: ModelConfig, placement: Placement) -> Program:
         device = device_name(placement)
+        path = self._find(config, placement.kind, placement.device_id)
+        if config.platform == _EXPORTED_PLATFORM:
+            return load_exported(path, device, config, placement)
+        return load_torchscript(self._torch, path, device, config)
+
+    def _find(self, config: ModelConfig, kind: InstanceKind, device_id: int) -> Path:
         is_exported = config.platform == _EXPORTED_PLATFORM
         default = _EXPORTED_FILE if is_exported else _TORCHSCRIPT_FILE
         try:
-            path = find_model_file(self._files, config, placement.kind, placement.device_id, default)
+            return find_model_file(self._files, config, kind, device_id, default)
         except UnavailableError as error:
             if not is_exported:
                 raise
             path = self._files.version_directory / (config.default_model_filename or default)
             text = f'PyTorch inductor model file "{path}" is unreachable or inaccessible.'
             raise UnavailableError(text) from error
-        if is_exported:
-            return load_exported(path, device, config, placement)
-        return load_torchscript(self._torch, path, device, config)

@@ -44,7 +44,7 @@ def load_exported(path: Path, device: str | None, config: ModelConfig, placement
     configuration does not fit it.
     """
     with loading(config.name):
-        load = _load_compiled if _is_compiled(path) else _load_archive
+        load = _load_compiled if is_compiled(path) else _load_archive
         call, takes, gives = load(path, device)
         arguments, result = _numbered(takes), _numbered(gives)
     positional, by_keyword = arguments
@@ -65,7 +65,8 @@ def load_exported(path: Path, device: str | None, config: ModelConfig, placement
     )
 
 
-def _is_compiled(path: Path) -> bool:
+def is_compiled(path: Path) -> bool:
+    """Whether the file is a package of AOTInductor."""
     with zipfile.ZipFile(path) as archive:
         return any(_COMPILED_FOLDER in name for name in archive.namelist())
 
