@@ -1,6 +1,7 @@
 """A connection on an asyncio transport."""
 
 import asyncio
+import sys
 from collections.abc import MutableSet
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self._rest = b""
         self._transport: asyncio.Transport | None = None
         self._is_hanging_up = False
+        self._gathered_bytes = _GATHERED_BYTES
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.connection = Connection(handler, limits, self._loop.time(), self._wake)
 
@@ -40,6 +42,8 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         if ssl_object is not None and ssl_object.selected_alpn_protocol() != "h2":
             self.abort()
             return
+        if ssl_object is not None:
+            self._gathered_bytes = sys.maxsize  # each piece would be a TLS record of its own
         self._connections.add(self)
         self._flush()
 
@@ -96,7 +100,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
                 break
             if len(frames) == 1:
                 transport.write(frames[0])
-            elif outbox.last_size <= _GATHERED_BYTES:
+            elif outbox.last_size <= self._gathered_bytes:
                 transport.write(b"".join(frames))
             else:
                 transport.writelines(frames)
