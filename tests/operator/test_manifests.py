@@ -27,13 +27,14 @@ KNOWN = {
 def shown():
     texts = [path.read_text() for path in sorted((ROOT / "charts/charonia/examples").glob("*.yaml"))]
     texts += [path.read_text() for path in sorted((ROOT / "tests/operator/golden").glob("*/input.yaml"))]
-    for page in (ROOT / "README.md",):
+    for page in (ROOT / "README.md", ROOT / "operator/README.md"):
         texts += re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     documents = [document for text in texts for document in yaml.safe_load_all(text)]
-    return [each for each in documents if isinstance(each, dict) and each.get("kind") == "InferenceService"]
+    return [each for each in documents if isinstance(each, dict) and "kind" in each]
 
 
-MANIFESTS = shown()
+MANIFESTS = [each for each in shown() if each["kind"] == "InferenceService"]
+OTHERS = [each for each in shown() if each["kind"] != "InferenceService"]
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda each: each["metadata"]["name"])
@@ -65,3 +66,13 @@ def test_defaults_of_the_api_server_change_nothing(api_server, manifest):
 
     assert one.spec == other.spec
     assert one.fingerprint() == other.fingerprint()
+
+
+@pytest.mark.parametrize("manifest", OTHERS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+def test_what_is_shown_beside_services(api_server, manifest):
+    """Buckets to try things with, service accounts."""
+    version = manifest["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    path = f"{root}/namespaces/default/{manifest['kind'].lower()}s?dryRun=All&fieldValidation=Strict"
+
+    api_server.request("POST", path, manifest)

@@ -116,10 +116,10 @@ def _stalled(service: InferenceServiceSpec, seen: Observation, ready: Condition)
 
 def _reconciling(service: InferenceServiceSpec, seen: Observation, ready: Condition, stalled: Condition) -> Condition:
     wanted = service.replicas
+    if stalled.holds:
+        return Condition("Reconciling", "False", stalled.reason, "Nothing goes on before somebody helps: see Stalled.")
     if seen.deployment is None:
-        return Condition(
-            "Reconciling", "False" if stalled.holds else "True", Reason.CREATING, "There is no Deployment yet."
-        )
+        return Condition("Reconciling", "True", Reason.CREATING, "There is no Deployment yet.")
     metadata, status = seen.deployment["metadata"], seen.deployment.get("status", {})
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
         return Condition("Reconciling", "True", Reason.ROLLING_UPDATE, "The Deployment's change is not seen yet.")
@@ -127,7 +127,7 @@ def _reconciling(service: InferenceServiceSpec, seen: Observation, ready: Condit
     if updated < wanted or total > wanted:
         reason = Reason.ROLLING_UPDATE if updated < total else Reason.SCALING
         return Condition("Reconciling", "True", reason, f"{updated} of {wanted} pods are up to date; {total} exist.")
-    if ready_replicas(seen) < wanted and not stalled.holds:
+    if ready_replicas(seen) < wanted:
         return Condition("Reconciling", "True", ready.reason if not ready.holds else Reason.STARTING, ready.message)
     return Condition("Reconciling", "False", Reason.UP_TO_DATE)
 
