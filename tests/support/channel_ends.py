@@ -59,6 +59,7 @@ def read_frame(raw: bytes) -> Frame:
         piece = raw[at : at + 100_000]
         reader.space()[: len(piece)] = piece
         reader.received(len(piece))
-        frames += reader.frames()
+        while (frame := reader.take()) is not None:
+            frames.append(frame)
     (frame,) = frames
     return frame

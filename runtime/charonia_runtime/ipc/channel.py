@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from threading import RLock
 
@@ -29,15 +29,17 @@ class ChannelClosedError(Exception):
 class _Receiver:
     """The receiving half, for both kinds of channel."""
 
-    __slots__ = ("_descriptors", "_reader", "_socket")
+    __slots__ = ("_descriptors", "_reader", "_socket", "take")
 
     def __init__(self, sock: socket.socket, *, writable: bool) -> None:
         self._socket = sock
         self._reader = FrameReader(writable=writable)
         self._descriptors: deque[int] = deque()
+        self.take: Callable[[], Frame | None] = self._reader.take
+        """The next frame that was read; None without."""
 
-    def receive(self) -> Iterator[Frame]:
-        """Read once and cut frames. Raises ChannelClosedError at the end of file, BlockingIOError when none is due."""
+    def read(self) -> None:
+        """Read once. Raises ChannelClosedError at the end of file, BlockingIOError when nothing is due."""
         try:
             size, ancillary, _, _ = self._socket.recvmsg_into([self._reader.space()], _ANCILLARY_BYTES)
         except (BlockingIOError, TimeoutError):
@@ -50,7 +52,6 @@ class _Receiver:
         if size == 0:
             raise ChannelClosedError
         self._reader.received(size)
-        return self._reader.frames()
 
     def take_segment(self, frame: Frame) -> tuple[int, int, int]:
         """Number, descriptor and size of the segment that a SEGMENT frame announces."""
@@ -83,7 +84,6 @@ class BlockingChannel:
         sock.setblocking(True)
         self.socket = sock
         self._receiver = _Receiver(sock, writable=writable)
-        self._frames: Iterator[Frame] = iter(())
         self._sending = RLock()  # a frame that is collected while its thread sends may send, too
 
     def send(self, frame: bytes) -> bool:
@@ -106,10 +106,10 @@ class BlockingChannel:
 
     def receive(self) -> Frame:
         """The next frame. Raises ChannelClosedError at the end, TimeoutError after the socket's timeout."""
-        while True:
-            for frame in self._frames:
-                return frame
-            self._frames = self._receiver.receive()
+        receiver = self._receiver
+        while (frame := receiver.take()) is None:
+            receiver.read()
+        return frame
 
     def take_segment(self, frame: Frame) -> tuple[int, int, int]:
         return self._receiver.take_segment(frame)
@@ -118,9 +118,9 @@ class BlockingChannel:
         self._receiver.close()
         self.socket.close()
 
-    def hand_over(self) -> tuple[socket.socket, "_Receiver", Iterator[Frame]]:
+    def hand_over(self) -> tuple[socket.socket, "_Receiver"]:
         """The socket with all that was received but not taken, for a `LoopChannel`."""
-        return self.socket, self._receiver, self._frames
+        return self.socket, self._receiver
 
 
 class LoopChannel:
@@ -138,7 +138,7 @@ class LoopChannel:
         received: Callable[[Frame], None],
         closed: Callable[[], None],
     ) -> None:
-        self._socket, self._receiver, self._frames = channel.hand_over()
+        self._socket, self._receiver = channel.hand_over()
         self._loop = loop
         self._received = received
         self._closed = closed
@@ -214,7 +214,7 @@ class LoopChannel:
 
     def _readable(self) -> None:
         try:
-            self._frames = self._receiver.receive()
+            self._receiver.read()
         except BlockingIOError:
             return
         except ChannelClosedError:
@@ -224,9 +224,8 @@ class LoopChannel:
 
     def _deliver(self) -> None:
         try:
-            for frame in self._frames:
-                if not self._open:
-                    return
+            take = self._receiver.take
+            while self._open and (frame := take()) is not None:
                 self._received(frame)
         except (InternalError, struct.error, ValueError, IndexError):
             self._end()  # a peer that sends nonsense is as good as gone

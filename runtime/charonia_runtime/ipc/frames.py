@@ -1,7 +1,7 @@
 """Frames: the unit that crosses the channel. A fixed header, records, and the bytes of small tensors behind them."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -9,6 +9,8 @@ from charonia_runtime.core.errors import InternalError
 
 HEADER = struct.Struct("<IBBHII")
 """Bytes after the header, kind, flags, entry, number, offset of the data among the bytes after the header."""
+_HEADER_BYTES = HEADER.size
+_unpack_header = HEADER.unpack_from
 ALIGNMENT = 16
 """Data begins at multiples of this many bytes, so that arrays over it are aligned."""
 MAX_BODY_BYTES = (1 << 32) - 1
@@ -71,6 +73,10 @@ def encode_frame(
     return b"".join((HEADER.pack(size, kind, flags, entry, number, size), *pieces))
 
 
+_make_frame = tuple.__new__
+"""Makes a `Frame` of its fields in half the time."""
+
+
 class FrameReader:
     """Cuts frames out of a stream of bytes: `space` to receive into, `received` when bytes have arrived."""
 
@@ -85,29 +91,30 @@ class FrameReader:
 
     def space(self) -> memoryview:
         """Where the next bytes go; never empty."""
-        return self._view[self._end :]
+        end = self._end
+        return self._view[end:] if end else self._view
 
     def received(self, size: int) -> None:
         self._end += size
 
-    def frames(self) -> Iterator[Frame]:
-        """The frames that are complete. Raises InternalError when the peer sends what is no frame."""
-        view = self._view
-        while self._end - self._start >= HEADER.size:
-            size, kind, flags, entry, number, data_offset = HEADER.unpack_from(view, self._start)
-            if data_offset > size:
-                raise InternalError("malformed frame: its data begins behind its end")
-            begin = self._start + HEADER.size
-            if self._end - begin < size:
-                self._make_room(HEADER.size + size)
-                return
-            raw = view[begin : begin + size]
-            self._start = begin + size
-            yield Frame(kind, flags, entry, number, data_offset, memoryview(self._own(raw)))
-        self._make_room(HEADER.size)
-
-    def _own(self, raw: memoryview) -> bytes | bytearray:
-        return bytearray(raw) if self._writable else bytes(raw)
+    def take(self) -> Frame | None:
+        """The next frame that is complete; None without. Raises InternalError when the peer sends what is no frame."""
+        start, end = self._start, self._end
+        begin = start + _HEADER_BYTES
+        if begin > end:
+            if start:
+                self._make_room(_HEADER_BYTES)
+            return None
+        size, kind, flags, entry, number, data_offset = _unpack_header(self._view, start)
+        if data_offset > size:
+            raise InternalError("malformed frame: its data begins behind its end")
+        stop = begin + size
+        if stop > end:
+            self._make_room(_HEADER_BYTES + size)
+            return None
+        self._start = stop
+        body = self._buffer[begin:stop] if self._writable else bytes(self._view[begin:stop])
+        return _make_frame(Frame, (kind, flags, entry, number, data_offset, memoryview(body)))
 
     def _make_room(self, size: int) -> None:
         """Let a frame of `size` bytes in all fit behind what has arrived of it."""

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from charonia_runtime.core.errors import ErrorCode
@@ -65,15 +66,16 @@ def pack_request(
         rest = {**rest, "correlation_id": correlation_id}
         correlation_id = 0
     raw_id = request.id.encode() if request.id else b""
-    names = _SEPARATOR.join(request.output_names).encode()
+    names = _encode_names(request.output_names) if request.output_names else b""
     if len(raw_id) > 0xFFFF or len(names) > 0xFFFF:
         rest = {**rest, "id": request.id, "output_names": request.output_names}
         raw_id = names = b""
     raw_rest = json.dumps(rest).encode() if rest else b""
     numbers = request.timeout_us or correlation_id
     inputs = request.inputs
-    head = _REQUEST.pack(len(inputs), request.flags, len(raw_id), len(names), len(raw_rest), 1 if numbers else 0)
-    packer.add(head, names)
+    packer.add(
+        _REQUEST.pack(len(inputs), request.flags, len(raw_id), len(names), len(raw_rest), 1 if numbers else 0) + names
+    )
     if raw_id:
         packer.add_data(raw_id)
     if raw_rest:
@@ -87,6 +89,11 @@ def pack_request(
     else:
         for tensor in inputs:
             packer.add_tensor(tensor)
+
+
+@lru_cache
+def _encode_names(names: tuple[str, ...]) -> bytes:
+    return _SEPARATOR.join(names).encode()
 
 
 class RequestLayout(NamedTuple):

@@ -7,9 +7,10 @@ that the receiver need not read the same records twice.
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError
@@ -59,18 +60,16 @@ class LayoutCodec:
     __slots__ = ("_decoded", "_encoded")
 
     def __init__(self) -> None:
-        self._encoded: dict[tuple[str, str, tuple[int, ...]], bytes] = {}
+        self._encoded: dict[tuple[str, str, tuple[int, ...], int, int], bytes] = {}
         self._decoded: dict[bytes, Layout] = {}
 
-    def encode(self, name: str, datatype: DataType, shape: tuple[int, ...]) -> bytes:
-        key = (name, datatype.wire_name, shape)
+    def encode(self, name: str, datatype: DataType, shape: tuple[int, ...], size: int, place: int) -> bytes:
+        """The record of a tensor of `size` bytes, which lie at `place`: `_IN_FRAME` or `_IN_BLOCK`."""
+        key = (name, datatype.wire_name, shape, size, place)
         found = self._encoded.get(key)
         if found is None:
-            raw = name.encode()
-            if len(raw) > 0x7FFF or len(shape) > 0xFF:
-                raise InternalError(f"tensor '{name[:64]}' has a name or a shape that is too long")
-            fields = _DESCRIPTOR.pack(_TYPE_NUMBERS[datatype.wire_name], len(shape), len(raw))
-            found = fields + raw + struct.pack(f"<{len(shape)}q", *shape)
+            descriptor = _describe(name, datatype, shape)
+            found = _TENSOR.pack(len(descriptor), place, size) + descriptor
             if len(self._encoded) >= _REMEMBERED:
                 self._encoded.clear()
             self._encoded[key] = found
@@ -87,6 +86,14 @@ class LayoutCodec:
                 self._decoded.clear()
             self._decoded[descriptor] = found
         return found
+
+
+def _describe(name: str, datatype: DataType, shape: tuple[int, ...]) -> bytes:
+    raw = name.encode()
+    if len(raw) > 0x7FFF or len(shape) > 0xFF:
+        raise InternalError(f"tensor '{name[:64]}' has a name or a shape that is too long")
+    fields = _DESCRIPTOR.pack(_TYPE_NUMBERS[datatype.wire_name], len(shape), len(raw))
+    return fields + raw + struct.pack(f"<{len(shape)}q", *shape)
 
 
 class Packer:
@@ -119,28 +126,33 @@ class Packer:
     def add_tensor(self, tensor: Tensor, shape: tuple[int, ...] | None = None) -> None:
         """Add a tensor, as if it had `shape` where one is given. Raises InternalError when memory is short."""
         data = tensor.buffer
-        self.add_bytes(tensor.name, tensor.datatype, tensor.shape if shape is None else shape, data, data.nbytes)
-
-    def takes_inline(self, size: int) -> bool:
-        """Whether a tensor of `size` bytes may travel inside the frame."""
-        return size <= INLINE_BYTES and self._data_size + size <= _INLINE_BYTES_PER_FRAME
-
-    def add_bytes(
-        self, name: str, datatype: DataType, shape: tuple[int, ...], data: bytes | memoryview, size: int
-    ) -> None:
-        """`add_tensor` for one in parts: its wire encoding are the `size` bytes of `data`."""
-        descriptor = self._layouts.encode(name, datatype, shape)
+        size = data.nbytes
+        if shape is None:
+            shape = tensor.shape
         if size <= INLINE_BYTES and self._data_size + size <= _INLINE_BYTES_PER_FRAME:
-            self._records += (_TENSOR.pack(len(descriptor), _IN_FRAME, size), descriptor)
+            self._records.append(self._layouts.encode(tensor.name, tensor.datatype, shape, size, _IN_FRAME))
             self._add_data(data, size)
-            return
+        else:
+            self._add_block(tensor.name, tensor.datatype, shape, data, size)
+
+    def add_array(self, name: str, datatype: DataType, shape: tuple[int, ...], array: npt.NDArray[Any]) -> None:
+        """`add_tensor` for one whose wire encoding is the memory of `array`, which is contiguous."""
+        size = array.nbytes
+        if size <= INLINE_BYTES and self._data_size + size <= _INLINE_BYTES_PER_FRAME:
+            self._records.append(self._layouts.encode(name, datatype, shape, size, _IN_FRAME))
+            self._add_data(array.tobytes(), size)
+        else:
+            self._add_block(name, datatype, shape, array.reshape(-1).view(np.uint8).data, size)
+
+    def _add_block(self, name: str, datatype: DataType, shape: tuple[int, ...], data: memoryview, size: int) -> None:
+        record = self._layouts.encode(name, datatype, shape, size, _IN_BLOCK)
         place = self._find_known(data, size) if self._known else None
         if place is None:
             block = self._arena.allocate(size)
             self.blocks.append(block)
             self.copies.append((block, data))
             place = block.segment.number, block.offset
-        self._records += (_TENSOR.pack(len(descriptor), _IN_BLOCK, size), descriptor)
+        self._records.append(record)
         self._add_data(_BLOCK.pack(*place), _BLOCK.size)
 
     def copy(self) -> None:

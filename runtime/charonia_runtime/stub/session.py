@@ -103,8 +103,9 @@ class Session:
             except BaseException:
                 packer.undo()
                 raise
-            packer.copy()
-            packer.lend()
+            if packer.blocks:
+                packer.copy()
+                packer.lend()
             frame = packer.frame(kind, flags=flags, entry=entry, number=number)
         self._send(frame)
 
@@ -172,7 +173,10 @@ class Session:
             self._leading = True
         try:
             while not mailbox.frames:
-                self._deal(self._channel.receive())
+                frame = self._channel.receive()
+                if frame.kind == FrameKind.BATCH and mailbox is self.commands:
+                    return frame
+                self._deal(frame)
         except ChannelClosedError:
             _leave()
         finally:

@@ -77,10 +77,8 @@ class Tensor:
         array = self._array
         if array is None or self._wire is not None or self._datatype is DataType.BYTES:
             packer.add_tensor(self.to_wire())
-            return
-        size = array.nbytes
-        data = array.tobytes() if packer.takes_inline(size) else array.reshape(-1).view(np.uint8).data
-        packer.add_bytes(self._name, self._datatype, self._shape, data, size)
+        else:
+            packer.add_array(self._name, self._datatype, self._shape, array)
 
     @staticmethod
     def from_wire(tensor: WireTensor) -> "Tensor":

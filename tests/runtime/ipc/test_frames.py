@@ -29,7 +29,8 @@ def read(reader: FrameReader, stream: bytes, sizes: Iterator[int]) -> list[Frame
         space[: len(piece)] = piece
         reader.received(len(piece))
         at += len(piece)
-        frames += reader.frames()
+        while (frame := reader.take()) is not None:
+            frames.append(frame)
     return frames
 
 
