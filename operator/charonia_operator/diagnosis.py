@@ -1,6 +1,7 @@
 """What ails the pods of a service: their states, and what the kubelet tells of them, put into one word and one text."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,8 @@ _OF_THE_REPOSITORY = {
     "DiskFailed": Reason.DISK_FAILED,
 }
 """The causes that `charonia sync` gives as its last words; others are no more than failures."""
+_OTHER_EACH_TIME = re.compile(r"; request [^;)\s]+|(?<=\w) object at 0x[0-9a-f]+")
+"""Parts of messages that would make the same failure news at each try; they are in the pod's log."""
 _PASSING = {
     Reason.REPOSITORY_UNREACHABLE,
     Reason.REPOSITORY_CHANGING,
@@ -72,7 +75,8 @@ def failure_of(pod: Mapping[str, Any], events: Sequence[Mapping[str, Any]] = ())
     if found is None:
         return None
     container, reason, message = found
-    text = f"{message.strip()[-_LONGEST_MESSAGE:]} {remedy_of(reason)}".strip()
+    told = _OTHER_EACH_TIME.sub("", message.strip())[-_LONGEST_MESSAGE:]
+    text = f"{told} {remedy_of(reason)}".strip()
     node = pod.get("spec", {}).get("nodeName", "")
     return Failure(pod["metadata"]["name"], node, container, reason, text)
 
@@ -139,12 +143,26 @@ def _of_containers(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
             return name, Reason.SECRET_MISSING if "secret" in message else Reason.CONFIGURATION_MISSING, message
         if reason in {"CreateContainerError", "RunContainerError"}:
             return name, Reason.CONTAINER_CANNOT_START, message
-        ended = state.get("terminated") or (
-            container.get("lastState", {}).get("terminated") if reason == "CrashLoopBackOff" else None
-        )
-        if ended and ended.get("exitCode", 0) != 0:
+        is_first = container in (status.get("initContainerStatuses") or [])
+        ended = state.get("terminated") or _failed_try(container, is_first=is_first)
+        if ended.get("exitCode", 0) != 0:
             return _of_exit(name, ended)
     return None
+
+
+def _failed_try(container: Mapping[str, Any], *, is_first: bool) -> Mapping[str, Any]:
+    """
+    How a container ended last that waits for its next start, or has started again but has got nowhere yet.
+
+    Containers that come before the others are ready when they have ended well; the others have started when a probe
+    says so.
+    """
+    state = container.get("state", {})
+    on_its_way = "running" in state and not container.get("ready" if is_first else "started")
+    if on_its_way or state.get("waiting", {}).get("reason") == "CrashLoopBackOff":
+        ended: Mapping[str, Any] = container.get("lastState", {}).get("terminated") or {}
+        return ended
+    return {}
 
 
 def _of_exit(name: str, ended: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -115,10 +115,10 @@ TROUBLES: dict[Reason, Explanation] = {
     ),
     Reason.SECRET_MISSING: Explanation(
         "A Secret, or a key of it, is missing.",
-        "Create the Secret with these keys; the pod starts as soon as it is there.",
+        "Create the Secret with these keys; the pod starts within two minutes.",
     ),
     Reason.CONFIGURATION_MISSING: Explanation(
-        "A ConfigMap, or a key of it, is missing.", "Create it; the pod starts as soon as it is there."
+        "A ConfigMap, or a key of it, is missing.", "Create it; the pod starts within two minutes."
     ),
     Reason.VOLUME_NOT_MOUNTED: Explanation(
         "The kubelet cannot mount a volume; it goes on trying.", "Check the claim and its storage class."

@@ -417,6 +417,50 @@ def test_what_ails_a_pod_is_told(reason):
     assert world.go() == []
 
 
+@pytest.mark.parametrize(
+    ("container", "running"),
+    [
+        ("model-sync", {"ready": False, "started": True}),
+        ("python-packages", {"ready": False, "started": True}),
+        ("server", {"ready": False, "started": False}),
+    ],
+)
+def test_a_failure_lasts_while_the_container_tries_again(container, running):
+    """Each try would be news otherwise, and its request's number as well."""
+    told = '{"reason": "Denied", "message": "403 for bucket a (AccessDenied; key AKIA****; request NUMBER)"}'
+    world = World().ask()
+    world.go()
+    world.run_pods(0, replicas=1)
+    pod = failed(container, told.replace("NUMBER", "17A9"))
+    (statuses,) = pod.values()
+    world.add_pod(**pod).go()
+    before, events = world.status, list(world.cluster.events)
+    assert world.condition("Stalled")["status"] == "True"
+
+    statuses[0]["state"] = {"running": {}}
+    world.add_pod(**{**pod, next(iter(pod)): [{**statuses[0], **running}]}).go()
+    assert world.status == before
+    pod = failed(container, told.replace("NUMBER", "22C4"))
+    world.add_pod(**pod).go()
+
+    assert world.status == before
+    assert world.cluster.events == events
+
+
+def test_a_container_that_has_come_further_has_not_failed():
+    world = World().ask()
+    world.go()
+    ended = {"lastState": {"terminated": {"exitCode": 1, "message": "no"}}}
+    well = serving()
+    well["initContainerStatuses"][0] |= ended | {"ready": True}
+    well["containerStatuses"][0] |= ended | {"ready": True}
+
+    world.run_pods().add_pod(**well).go()
+
+    assert world.condition("Stalled")["status"] == "False"
+    assert "lastFailure" not in world.status
+
+
 def test_a_secret_that_is_missing_and_comes():
     """The pod's state says only that it waits; the cluster's events say for what."""
     world = World().ask()
