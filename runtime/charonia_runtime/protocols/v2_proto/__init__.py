@@ -1,9 +1,9 @@
 """
 gRPC v2 messages ⇄ bytes: what the codecs of this package share.
 
-The messages themselves (`inference.*`) come from the modules that `tritonclient` carries. `infer` decodes
-inference requests, `answers` encodes their answers, `documents` what describes models,
-`repository`, `memory` and `settings` the control calls.
+The messages themselves (`inference.*`) come from the modules that `tritonclient` carries. `decoder` and `infer` decode
+inference requests, `answers` encodes their answers, `documents` what describes models, `repository`, `memory` and
+`settings` the control calls.
 """
 
 from typing import Any

@@ -24,7 +24,7 @@ class Transport:
 
     def __init__(self, options: Options, methods: Methods) -> None:
         self._options = options
-        self._listener = Listener(Handler(options, methods), _limits(options))
+        self._listener = Listener(Handler(options, methods), limits_of(options))
         self._retiring: asyncio.TimerHandle | None = None
 
     async def start(self) -> str:
@@ -55,18 +55,23 @@ class Transport:
         await self._listener.stop(timeout_seconds)
 
 
-def _limits(options: Options) -> Limits:
+def limits_of(options: Options) -> Limits:
+    """What one client may ask, by the flags; below zero means never, as zero does."""
     return Limits(
         concurrent_streams=_CONCURRENT_CALLS,
-        keepalive_seconds=options.grpc_keepalive_time / 1000,
-        keepalive_timeout_seconds=options.grpc_keepalive_timeout / 1000,
+        keepalive_seconds=_seconds(options.grpc_keepalive_time),
+        keepalive_timeout_seconds=_seconds(options.grpc_keepalive_timeout),
         keepalive_without_calls=options.grpc_keepalive_permit_without_calls,
-        pings_without_data=options.grpc_http2_max_pings_without_data,
-        ping_interval_seconds=options.grpc_http2_min_recv_ping_interval_without_data / 1000,
-        ping_strikes=options.grpc_http2_max_ping_strikes,
-        connection_age_seconds=options.grpc_max_connection_age / 1000,
-        connection_age_grace_seconds=options.grpc_max_connection_age_grace / 1000 or math.inf,
+        pings_without_data=max(options.grpc_http2_max_pings_without_data, 0),
+        ping_interval_seconds=_seconds(options.grpc_http2_min_recv_ping_interval_without_data),
+        ping_strikes=max(options.grpc_http2_max_ping_strikes, 0),
+        connection_age_seconds=_seconds(options.grpc_max_connection_age),
+        connection_age_grace_seconds=_seconds(options.grpc_max_connection_age_grace) or math.inf,
     )
+
+
+def _seconds(milliseconds: int) -> float:
+    return max(milliseconds, 0) / 1000
 
 
 def _credentials(options: Options, address: str) -> ssl.SSLContext:
