@@ -70,7 +70,7 @@ def test_without_the_operator_pods_serve_and_come_back(sturdy, cluster, client, 
     pod = the_pod(sturdy)["metadata"]
     with client.load("http", sturdy.address(8000), "double", [1.0]) as load:
         cluster.kubectl("scale", release.deployment(), "--replicas=0", "-n", OPERATOR)
-        cluster.kubectl("wait", "pods", "--all", "--for=delete", "-n", OPERATOR, "--timeout=60s")
+        release.wait_until_gone()
     cluster.kubectl("delete", "pod", pod["name"], "-n", sturdy.namespace, "--force", "--grace-period=0")
     eventually(lambda: the_pod(sturdy)["metadata"]["uid"] != pod["uid"], READY_SECONDS, "another pod is there")
     eventually(lambda: sturdy.ask("http", "double", [1]) == [2], READY_SECONDS, "the pod serves without the operator")

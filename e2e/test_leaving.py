@@ -3,7 +3,6 @@
 import pytest
 
 from e2e.support.models import multiplier
-from e2e.support.release import NAMESPACE as OPERATOR
 from e2e.support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -43,17 +42,31 @@ def _kinds(service):
     return {child["kind"] for child in service.children(KINDS)}
 
 
-def test_services_go_on_without_the_release_and_with_the_next_one(simple, release, cluster):
-    pods = [pod["metadata"]["uid"] for pod in simple.pods()]
-
+@pytest.fixture
+def uninstalled(release):
+    """The release, uninstalled for the time of a test at most. Gives what installs it again."""
     release.uninstall()
+    install = [release.install]
+    yield lambda: install.pop()()  # noqa: PLW0108 - not before it is called
+    if install:
+        release.install()
 
-    assert cluster.kubectl.list("pods", OPERATOR) == []
+
+def test_services_go_on_without_the_release_and_with_the_next_one(simple, uninstalled, cluster):
+    pods = [pod["metadata"]["uid"] for pod in simple.pods()]
     assert simple.live()["spec"]["replicas"] == 1
     assert simple.ask("http", "double", [1]) == [2]
 
-    release.install()
-    cluster.kubectl("label", "service/simple", "serving.charonia.dev/service-", "-n", simple.namespace)
-    eventually(lambda: simple.children("services"), 120, "the operator has set right what was changed by hand")
+    uninstalled()
+
+    cluster.kubectl("label", "service/simple", "app.kubernetes.io/name-", "-n", simple.namespace)
+    eventually(lambda: _labels(simple).get("app.kubernetes.io/name"), 120, "what was changed by hand is set right")
     assert simple.ask("http", "double", [1]) == [2]
     assert [pod["metadata"]["uid"] for pod in simple.pods()] == pods
+
+
+def _labels(service):
+    labels: dict[str, str] = service.cluster.kubectl.get("service", service.name, service.namespace)["metadata"][
+        "labels"
+    ]
+    return labels

@@ -39,20 +39,6 @@ def mistaken(a_service, store, cluster):
         service.delete()
 
 
-@pytest.mark.parametrize(
-    ("name", "reason", "words"),
-    [
-        ("denied", "RepositoryDenied", "spec.modelRepository.credentials"),
-        ("empty", "RepositoryEmpty", "s3://models/empty"),
-        ("imageless", "ImagePullFailed", "localhost/charonia/absent:1"),
-        ("uninstallable", "PythonDependenciesFailed", "no-such-package-of-ours"),
-    ],
-)
-def test_a_mistake_has_its_own_reason(mistaken, name, reason, words):
-    mistaken[name].wait_for("Ready", "False", reason, words)
-    mistaken[name].wait_for("Stalled", "True", reason)
-
-
 def test_a_secret_that_is_missing_is_named_and_may_come_later(mistaken, cluster):
     service = mistaken["secretless"]
     service.wait_for("Ready", "False", "SecretMissing", "later")
@@ -61,3 +47,17 @@ def test_a_secret_that_is_missing_is_named_and_may_come_later(mistaken, cluster)
 
     service.wait_until_ready()
     assert service.ask("http", "double", [1]) == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "words"),
+    [
+        ("denied", "RepositoryDenied", "spec.modelRepository.credentials"),
+        ("empty", "RepositoryEmpty", "'empty/' in the bucket 'models'"),
+        ("imageless", "ImagePullFailed", "localhost/charonia/absent:1"),
+        ("uninstallable", "PythonDependenciesFailed", "no-such-package-of-ours"),
+    ],
+)
+def test_a_mistake_has_its_own_reason(mistaken, name, reason, words):
+    mistaken[name].wait_for("Ready", "False", reason, words)
+    mistaken[name].wait_for("Stalled", "True", reason)

@@ -32,6 +32,11 @@ class Release:
     def uninstall(self) -> None:
         """Returns once the operator's pod is gone."""
         self.cluster.helm("uninstall", _NAME, f"--namespace={NAMESPACE}", "--wait", "--timeout=120s")
+        self.wait_until_gone()
+
+    def wait_until_gone(self) -> None:
+        """Until no pod of the operator is left."""
+        self.cluster.kubectl("wait", "pods", "--all", "--for=delete", "-n", NAMESPACE, "--timeout=120s", seconds=150)
 
     def deployment(self) -> str:
         """kubectl's name of the operator."""
