@@ -233,6 +233,18 @@ async def test_answers_of_a_compressed_stream_keep_their_order(connect: MakeClie
     assert [dict(found)[identifier] for identifier in ("0", "2", "3")] == [1, 0, 1]
 
 
+async def test_many_messages_that_wait_for_a_slow_one(connect: MakeClient, server: FakeServer) -> None:
+    server.add(echo_config("any"), lambda asked: [answer(asked, {})])
+    slow = deflate([np.random.default_rng(1).bytes(3000)], "gzip", "low")
+    quick = deflate([message({"model_name": "any", "id": "q"})], "gzip", "low")
+    client = connect()
+    sent = framed(slow, 1) + framed(quick, 1) * 3000
+    stream_id = client.request(sent, fields=head(STREAM, grpc_encoding="gzip"))
+    await until(client, lambda: status(client, stream_id)[0] != "")
+    assert status(client, stream_id) == ("0", "")
+    assert len(server.requests) == 3000
+
+
 @pytest.mark.parametrize("path", [INFER, STREAM])
 async def test_a_deadline(connect: MakeClient, server: FakeServer, path: str) -> None:
     client = connect()

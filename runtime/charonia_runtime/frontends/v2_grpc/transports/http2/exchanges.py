@@ -119,16 +119,20 @@ class Exchange:
             self._deadline.cancel()
             self._deadline = None
 
-    def _inflate(self, message: Buffer, go_on: Callable[[Buffer], None]) -> None:
-        """Decompress a message and go on with it, in another thread where that takes long. Raises CallError."""
+    def _inflate(self, message: Buffer) -> Buffer:
+        """The content of a compressed message that is small. Raises CallError."""
+        return inflate(message, self._encoding())
+
+    def _inflate_large(self, message: Buffer, go_on: Callable[[Buffer], None]) -> None:
+        """Decompress a message in another thread, then go on with it. Raises CallError."""
+        inflating = asyncio.get_running_loop().run_in_executor(None, inflate, message, self._encoding())
+        inflating.add_done_callback(partial(self._inflated, go_on))
+
+    def _encoding(self) -> str:
         encoding = self._head.encoding
         if not encoding:
             raise CallError(StatusCode.INTERNAL, "a message is compressed but grpc-encoding does not say how")
-        if inflates_at_once(message):
-            go_on(inflate(message, encoding))
-            return
-        inflating = asyncio.get_running_loop().run_in_executor(None, inflate, message, encoding)
-        inflating.add_done_callback(partial(self._inflated, go_on))
+        return encoding
 
     def _inflated(self, go_on: Callable[[Buffer], None], inflating: asyncio.Future[bytes]) -> None:
         if not self._stream.is_open or inflating.cancelled():
@@ -174,7 +178,10 @@ class UnaryExchange(Exchange):
             self._deliver(message)
         else:
             try:
-                self._inflate(message, self._deliver)
+                if inflates_at_once(message):
+                    self._deliver(self._inflate(message))
+                else:
+                    self._inflate_large(message, self._deliver)
             except CallError as error:
                 self._refuse(error.status)
 
@@ -254,10 +261,12 @@ class StreamExchange(Exchange):
             while self._arrived and not self._is_held and not self._is_busy:
                 flag, message = self._arrived.popleft()
                 self._is_busy = True
-                if flag:
-                    self._inflate(message, self._hand_on)
-                else:
+                if not flag:
                     self._hand_over(message)
+                elif inflates_at_once(message):
+                    self._hand_over(self._inflate(message))
+                else:
+                    self._inflate_large(message, self._hand_on)
         except CallError as error:
             self._refuse(error.status)
         if self._has_ended and not self._arrived and not self._is_busy and not self._is_held:
@@ -269,7 +278,7 @@ class StreamExchange(Exchange):
         self._is_busy = False
 
     def _hand_on(self, message: Buffer) -> None:
-        """The same for a message that was decompressed, perhaps long after it came."""
+        """The same for a message that was decompressed meanwhile."""
         self._hand_over(message)
         self._deliver()
 
