@@ -108,7 +108,8 @@ def _print_configurations(completion: Completion, known: Sequence[Fault]) -> lis
 
 
 def _commented(model: CompletedModel) -> str:
-    return f"# {model.config_path}\n{model.text}"
+    missing = f"# add {' and '.join(model.missing)}, which the model does not tell\n" if model.missing else ""
+    return f"# {model.config_path}\n{missing}{model.text}"
 
 
 def _line(fault: Fault) -> str:

@@ -90,6 +90,15 @@ def test_every_model_has_its_part(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]  # fmt: skip
 
 
+def test_what_a_model_does_not_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_model(tmp_path, "silent", base='backend: "identity"')
+
+    assert run(["check", str(tmp_path), "--print-config"]) == 0
+
+    _, second, *_ = capsys.readouterr().out.splitlines()
+    assert second == "# add input and output, which the model does not tell"
+
+
 def test_models_that_cannot_be_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_onnx(tmp_path, "broken")
     (tmp_path / "broken" / "1" / "model.onnx").write_bytes(b"no model")

@@ -22,11 +22,12 @@ from charonia_runtime.protocols.model_config import complete, render_text
 
 @dataclass(frozen=True, slots=True)
 class CompletedModel:
-    """One model: the text that its `config.pbtxt` may have, or why there is none."""
+    """One model: the text that its `config.pbtxt` may have, with what is `missing` in it, or why there is none."""
 
     name: str
     config_path: Path
     text: str = ""
+    missing: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -55,7 +56,8 @@ class Completion:
             config = self._completed(reader.configure(entry), entry)
         except InferenceError as error:
             return CompletedModel(name, path, error=error.message)
-        return CompletedModel(name, path, render_text(config))
+        missing = tuple(field for field, specs in (("input", config.inputs), ("output", config.outputs)) if not specs)
+        return CompletedModel(name, path, render_text(config), missing)
 
     def _completed(self, config: ModelConfig, entry: RepositoryEntry) -> ModelConfig:
         versions = select_versions(config.version_policy, entry.versions)

@@ -147,7 +147,7 @@ def test_the_example_refuses_what_it_cannot_serve(tmp_path: Path) -> None:
 def test_the_example_is_served_and_gets_its_settings(tmp_path: Path) -> None:
     version = tmp_path / "models" / "tripled.scale" / "1"
     version.mkdir(parents=True)
-    (version / "model.json").write_text("{}")
+    (version / "model.scale").write_text("{}")
     flags = (f"--backend-directory={scale.DIRECTORY}", "--backend-config=scale,default-factor=3")
     request = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
     with ServerProcess(tmp_path / "models", tmp_path / "log", *flags) as server:

@@ -84,11 +84,11 @@ def repository(network: resnets.ResNet, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="module")
 def server(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     log = tmp_path_factory.mktemp("served") / "log"
-    with ServerProcess(repository, log, wait_seconds=110) as process:
+    with ServerProcess(repository, log, wait_seconds=300) as process:
         yield process
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("library", WRITERS)
 def test_what_is_served_is_what_the_framework_gives(
     library: str, network: resnets.ResNet, repository: Path, server: ServerProcess

@@ -20,7 +20,7 @@ DATATYPES: Mapping[int, DataType] = {
 
 def import_library() -> Any:
     """The `tensorflow` module. Raises UnavailableError that names what to install."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it greets on standard error
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it greets at length
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

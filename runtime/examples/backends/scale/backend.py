@@ -57,7 +57,7 @@ class Backend:
     traits: ClassVar[BackendTraits] = BackendTraits(default_model_filename=FILE, any_thread=True)
 
     def __init__(self, files: ModelFiles) -> None:
-        self._path = files.version_directory / FILE
+        self._folder = files.version_directory
         # What `--backend-config=scale,default-factor=3` says.
         self._default = float(files.settings.get("default-factor", "1"))
 
@@ -65,14 +65,14 @@ class Backend:
         """What the model file tells and the configuration leaves open; models without a configuration live on it."""
         if config.inputs or config.outputs:
             return config
-        dims = self._read().shape or (-1,)
+        dims = self._read(config).shape or (-1,)
         tensors = [(TensorSpec(name, DataType.FP32, dims),) for name in ("INPUT0", "OUTPUT0")]
         return replace(config, max_batch_size=config.max_batch_size or 8, inputs=tensors[0], outputs=tensors[1])
 
     def load(self, config: ModelConfig) -> None:
         if len(config.inputs) != len(config.outputs):
             raise InvalidArgumentError(f"model '{config.name}': there must be as many outputs as inputs")
-        self._config, self._factor = config, self._read()
+        self._config, self._factor = config, self._read(config)
 
     def create_instance(self, placement: Placement) -> Instance:  # noqa: ARG002 - runs on any processor
         return Instance(self._factor, self._config)
@@ -80,5 +80,6 @@ class Backend:
     def close(self) -> None:
         """Free what the instances shared."""
 
-    def _read(self) -> npt.NDArray[Any]:
-        return np.array(json.loads(self._path.read_text()).get("factor", self._default))
+    def _read(self, config: ModelConfig) -> npt.NDArray[Any]:
+        path = self._folder / (config.default_model_filename or FILE)
+        return np.array(json.loads(path.read_text()).get("factor", self._default))
