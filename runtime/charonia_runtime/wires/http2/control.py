@@ -25,7 +25,7 @@ from charonia_runtime.wires.http2.frames import (
     ping,
     settings,
     window_update,
-)  # fmt: skip
+)
 from charonia_runtime.wires.http2.keepalive import Keepalive
 from charonia_runtime.wires.http2.limits import LARGEST_WINDOW, Limits
 from charonia_runtime.wires.http2.outbox import Outbox

@@ -15,7 +15,7 @@ from charonia_runtime.wires.http2.frames import (
     SMALLEST_FRAME_LIMIT,
     block_frames,
     frame_header,
-)  # fmt: skip
+)
 from charonia_runtime.wires.http2.limits import BUFFERED_BYTES, LARGEST_WINDOW
 from charonia_runtime.wires.http2.stream import Buffer, Stream
 
@@ -136,7 +136,9 @@ class Outbox:
 
     def when_ready(self, stream: Stream, resume: Callable[[], None]) -> None:
         """Call `resume` once the stream has nothing left to send and the socket takes more."""
-        if stream.queue:
+        if stream.resume is not None:
+            stream.resume = _in_turn(stream.resume, resume)
+        elif stream.queue:
             stream.resume = resume
         elif self._has_room() or not stream.is_open:
             resume()
@@ -291,3 +293,11 @@ class Outbox:
         stream.send_window -= size
         self.size += size + 9
         self.sends += 1
+
+
+def _in_turn(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        first()
+        second()
+
+    return both

@@ -14,6 +14,11 @@ from charonia_runtime.wires.http2.stream import Handler
 _GATHERED_BYTES: Final = 64 * 1024
 """Up to this size frames are written as one buffer: cheaper to copy than to hand over in pieces."""
 
+_TURN_BYTES: Final = 4 * 1024 * 1024
+"""What one client gets before others have their turn, however fast it reads."""
+_LAST_BYTES_SECONDS: Final = 60.0
+"""How long a client may take to read the end of what it was sent before a connection is closed."""
+
 
 class ConnectionProtocol(asyncio.BufferedProtocol):
     """
@@ -28,7 +33,8 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self._connections = connections
         self._rest = b""
         self._transport: asyncio.Transport | None = None
-        self._is_hanging_up = False
+        self._hanging_up: asyncio.TimerHandle | None = None
+        self._awaits_turn = False
         self._gathered_bytes = _GATHERED_BYTES
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.connection = Connection(handler, limits, self._loop.time(), self._wake)
@@ -51,6 +57,8 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
         self._transport = None
+        if self._hanging_up is not None:
+            self._hanging_up.cancel()
         self.connection.lose()
         if not self.lost.done():
             self.lost.set_result(None)
@@ -90,10 +98,22 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     def _wake(self) -> None:
         self._loop.call_soon(self._flush)
 
+    def _flush_next_turn(self) -> None:
+        self._awaits_turn = False
+        self._flush()
+
     def _flush(self) -> None:
+        if self._awaits_turn:
+            return
         outbox = self.connection.outbox
+        written = 0
         while (transport := self._transport) is not None and (outbox.is_writable or self.connection.is_closed):
+            if written > _TURN_BYTES:
+                self._awaits_turn = True
+                self._loop.call_soon(self._flush_next_turn)
+                return
             frames = outbox.take()
+            written += outbox.last_size
             if not frames:
                 if outbox.resume_drained():
                     continue
@@ -133,14 +153,11 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
 
     def _hang_up(self) -> None:
         transport = self._transport
-        if self._is_hanging_up or transport is None:
+        if self._hanging_up is not None or transport is None:
             return
-        self._is_hanging_up = True
-        if not self.connection.is_dismissed:
-            transport.close()
-            return
-        if transport.can_write_eof():
+        lingers = self.connection.is_dismissed and transport.can_write_eof()
+        if lingers:
             transport.write_eof()
         else:
             transport.close()
-        self._loop.call_later(LINGER_SECONDS, transport.abort)
+        self._hanging_up = self._loop.call_later(LINGER_SECONDS if lingers else _LAST_BYTES_SECONDS, transport.abort)

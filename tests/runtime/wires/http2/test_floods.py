@@ -320,15 +320,16 @@ def test_when_ready_waits_for_windows_and_for_the_socket() -> None:
 
     server.connection.outbox.is_writable = False
     stream.when_ready(lambda: ready.append("socket"))
+    stream.when_ready(lambda: ready.append("again"))
     server.written()
     assert ready[2:] == []
     server.connection.outbox.is_writable = True
     server.written()
-    assert ready[2:] == ["socket"]
+    assert ready[2:] == ["socket", "again"]
 
     stream.send_data([b"more than the window"])
     stream.when_ready(lambda: ready.append("reset"))
     server.send(rst_stream(1, errors.CANCEL))
-    assert ready[3:] == ["reset"]
+    assert ready[4:] == ["reset"]
     stream.when_ready(lambda: ready.append("gone"))
-    assert ready[4:] == ["gone"]
+    assert ready[5:] == ["gone"]
