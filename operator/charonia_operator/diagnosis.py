@@ -75,10 +75,20 @@ def failure_of(pod: Mapping[str, Any], events: Sequence[Mapping[str, Any]] = ())
     if found is None:
         return None
     container, reason, message = found
-    told = _OTHER_EACH_TIME.sub("", message.strip())[-_LONGEST_MESSAGE:]
-    text = f"{told} {remedy_of(reason)}".strip()
+    text = advised(message, reason)
     node = pod.get("spec", {}).get("nodeName", "")
     return Failure(pod["metadata"]["name"], node, container, reason, text)
+
+
+def reason_of(cause: str) -> Reason:
+    """The reason for what `charonia sync` calls the cause of a failure."""
+    return _OF_THE_REPOSITORY.get(cause, Reason.SYNC_FAILED)
+
+
+def advised(message: str, reason: str) -> str:
+    """A failure's message, without what differs at each try, and what to do."""
+    told = _OTHER_EACH_TIME.sub("", message.strip())[-_LONGEST_MESSAGE:]
+    return f"{told} {remedy_of(reason)}".strip()
 
 
 def stage_of(pod: Mapping[str, Any]) -> str:
@@ -173,7 +183,7 @@ def _of_exit(name: str, ended: Mapping[str, Any]) -> tuple[str, str, str]:
     if name in {SYNC, WATCH}:
         report = _report(words)
         cause = str(report.get("reason", ""))
-        return name, _OF_THE_REPOSITORY.get(cause, Reason.SYNC_FAILED), str(report.get("message", words))
+        return name, reason_of(cause), str(report.get("message", words))
     if name == INSTALL:
         return name, Reason.PACKAGES_FAILED, words
     return name, Reason.CRASH_LOOP, f"{name} ended: {words}"

@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 from charonia_operator.naming import Key
-from charonia_operator.observation import ModelState, PodModels
+from charonia_operator.observation import CopyState, ModelState, PodModels
 
 _TIMEOUT_SECONDS = 3.0
 _LONGEST_ANSWER_BYTES = 8 << 20
@@ -32,6 +32,8 @@ class Target:
     address: str
     port: int
     is_metrics_port: bool = False
+    status_port: int = 0
+    """Of the container that follows the bucket, where there is one."""
 
 
 @dataclass(slots=True)
@@ -56,7 +58,7 @@ class ModelWatch:
     ) -> None:
         self._changed = changed
         self._every_seconds = every_seconds
-        self._ask = ask or ask_for_models
+        self._ask = ask or ask_pod
         self._clock = clock
         self._lock = threading.Lock()
         self._asked: dict[Key, _Asked] = {}
@@ -96,6 +98,28 @@ class ModelWatch:
             differ, asked.reports = asked.reports != reports, reports
         if differ:
             self._changed(key)
+
+
+def ask_pod(target: Target) -> PodModels:
+    """Ask a pod for its models and, where it follows its bucket, for how that goes."""
+    report = ask_for_models(target)
+    return replace(report, copy=ask_for_copy(target)) if target.status_port else report
+
+
+def ask_for_copy(target: Target) -> CopyState | None:
+    """Read the status of `charonia sync --watch`; None where it does not answer, or has not copied anything yet."""
+    connection = HTTPConnection(target.address, target.status_port, timeout=_TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", "/")
+        told = json.loads(connection.getresponse().read(_LONGEST_ANSWER_BYTES))
+        cause, revision = str(told["reason"]), str(told["revision"])
+        state = CopyState(cause, str(told["message"]), revision, told["objects"]["total"], told["bytes"]["total"])
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return None
+    else:
+        return state if cause and revision else None
+    finally:
+        connection.close()
 
 
 def ask_for_models(target: Target) -> PodModels:

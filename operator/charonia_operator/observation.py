@@ -26,6 +26,18 @@ class ModelState:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyState:
+    """What the container that follows the bucket says of the pod's copy."""
+
+    cause: str
+    """`Synced`, or why the last look at the bucket failed."""
+    message: str
+    revision: str
+    objects: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PodModels:
     """What a pod answered when it was asked for its models; `error` where it did not."""
 
@@ -33,6 +45,8 @@ class PodModels:
     error: str = ""
     refused: bool = False
     """The server wants a token, which the operator has not."""
+    copy: CopyState | None = None
+    """Of pods that follow their bucket."""
 
 
 @dataclass(frozen=True, slots=True)

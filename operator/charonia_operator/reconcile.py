@@ -12,6 +12,7 @@ from charonia_operator.diagnosis import failure_of, waits_for_volumes
 from charonia_operator.models import ModelWatch, Target
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, is_owned_by, revision_name
 from charonia_operator.observation import Observation, PodModels, Problem
+from charonia_operator.pod.sync import status_port
 from charonia_operator.pod.template import pod_template
 from charonia_operator.reasons import Reason
 from charonia_operator.resources import children, controller_revision, deployment
@@ -141,7 +142,7 @@ class Reconciler:
         guarded, ports = service.spec.access.type == "Token", service.spec.networking.ports
         port = ports.metrics if guarded else ports.http
         targets = [
-            Target(pod["metadata"]["name"], pod["status"]["podIP"], port, is_metrics_port=guarded)
+            Target(pod["metadata"]["name"], pod["status"]["podIP"], port, guarded, status_port(service))
             for pod in pods
             if pod.get("status", {}).get("podIP") and _serves(pod)
         ]

@@ -21,6 +21,7 @@ from charonia_runtime.storage.progress import Progress
 from charonia_runtime.storage.reports import Report, Reporter, write_termination_message
 from charonia_runtime.storage.retrying import Retries
 from charonia_runtime.storage.schemes import open_store
+from charonia_runtime.storage.status_page import StatusPage
 from charonia_runtime.storage.transfer import Integrity
 from charonia_runtime.storage.watching import Pace, Watch
 
@@ -73,6 +74,7 @@ class SyncOptions:
     )
     history_limit: int = option(2, "How many copies are kept, the live one included.")
     status_file: str = option("", "File that always tells how things stand, as JSON.", metavar="<file>")
+    status_port: int = option(0, "Port on which the same is served over HTTP. 0: none.")
     termination_log: str = option(
         "", "File that tells in the end how it went, as JSON. Default: /dev/termination-log where there is one.",
         metavar="<file>",
@@ -89,6 +91,7 @@ class SyncOptions:
         for field, least in (
             ("parallelism", 1), ("part_size", 1 << 16), ("timeout_seconds", 1), ("stall_timeout_seconds", 1),
             ("interval_seconds", 1), ("settle_seconds", 0), ("history_limit", 1), ("size_limit", 0),
+            ("status_port", 0),
         ):  # fmt: skip
             if (value := getattr(self, field)) < least:
                 flag = field.replace("_", "-")
@@ -181,10 +184,11 @@ class _Synchronisation:
         code = 0
         with self._reporter:
             try:
-                mirror = self._mirror()
-                self._succeed(mirror.sync())
-                if self._options.watch:
-                    self._watch(mirror)
+                with StatusPage(self._options.status_port, lambda: self._report.status(self._progress)):
+                    mirror = self._mirror()
+                    self._succeed(mirror.sync())
+                    if self._options.watch:
+                        self._watch(mirror)
             except StorageError as error:
                 self._fail(error)
                 code = 1

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from charonia_operator.models import ModelWatch, Target, ask_for_models, parse_index
-from charonia_operator.observation import ModelState, PodModels
+from charonia_operator.models import ModelWatch, Target, ask_for_copy, ask_for_models, ask_pod, parse_index
+from charonia_operator.observation import CopyState, ModelState, PodModels
 from charonia_operator.status.model_list import summarize
 
 KEY = ("default", "a")
@@ -66,6 +66,30 @@ def test_a_server_without_an_index_beside_the_metrics(pod):
     pod["body"] = b""
 
     assert ask_for_models(dataclasses.replace(pod["target"], is_metrics_port=True)).refused
+
+
+STATUS = {
+    "reason": "Denied", "message": "403", "revision": "sha256:ab", "objects": {"total": 3}, "bytes": {"total": 9},
+}  # fmt: skip
+
+
+def test_how_a_pod_follows_its_bucket(pod):
+    target = dataclasses.replace(pod["target"], status_port=pod["target"].port)
+    pod["body"] = json.dumps(STATUS).encode()
+
+    assert ask_for_copy(target) == CopyState("Denied", "403", "sha256:ab", 3, 9)
+    assert ask_pod(target).copy == ask_for_copy(target)
+    assert ask_pod(pod["target"]).copy is None
+
+
+@pytest.mark.parametrize(
+    "status", [{}, [], {**STATUS, "revision": ""}, {**STATUS, "objects": 3}, {**STATUS, "bytes": {}}, "text"]
+)
+def test_a_pod_that_says_nothing_of_its_copy(pod, status):
+    pod["body"] = json.dumps(status).encode()
+
+    assert ask_for_copy(dataclasses.replace(pod["target"], status_port=pod["target"].port)) is None
+    assert ask_for_copy(Target("a-1", "127.0.0.1", 1, status_port=1)) is None
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -7,7 +7,7 @@ import pytest
 from charonia_operator.cluster import ClusterError
 from charonia_operator.models import ModelWatch, Target
 from charonia_operator.naming import REVISION_LABEL, SERVICE_LABEL
-from charonia_operator.observation import ModelState, PodModels
+from charonia_operator.observation import CopyState, ModelState, PodModels
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.resources import deployment
 from charonia_operator.store import Store
@@ -514,6 +514,38 @@ def test_where_pods_are_asked_for_their_models(spec, port, beside):
     world.go()
 
     assert asked == [Target("simple-1", "10.0.0.1", port, beside)]
+
+
+FOLLOWED = {"modelRepository": {"uri": "s3://bucket/models", "sync": {"mode": "Poll"}}}
+
+
+@pytest.mark.parametrize(
+    ("cause", "status", "reason"),
+    [("Synced", "True", "Synced"), ("Denied", "False", "RepositoryDenied"), ("Unheard", "False", "SyncFailed")],
+)
+def test_a_bucket_that_is_followed(cause, status, reason):
+    """The service goes on with what it has; the status tells of the bucket."""
+    copy = CopyState(cause, "403 (AccessDenied; request 17A9)", "sha256:cd", 4, 12)
+    world = World(answer=PodModels((ModelState("a", "1", "Ready"),), copy=copy)).ask(**FOLLOWED)
+    world.go()
+    world.run_pods().add_pod(**serving()).go()
+    world.go()
+
+    assert world.condition("Ready")["status"] == "True"
+    assert world.condition("Stalled")["status"] == "False"
+    found = world.condition("RepositorySynced")
+    assert (found["status"], found["reason"]) == (status, reason)
+    assert world.status["modelRevision"] == {"current": "sha256:cd", "objects": 4, "bytes": 12}
+    assert "17A9" not in found["message"]
+
+
+@pytest.mark.parametrize(("ports", "port"), [({}, 8003), ({"http": 8003, "grpc": 8004}, 8005)])
+def test_the_port_of_what_follows_the_bucket(ports, port):
+    world = World().ask(**FOLLOWED, networking={"ports": ports})
+    world.go()
+
+    pod = world.cluster.named("Deployment")["spec"]["template"]["spec"]
+    assert f"--status-port={port}" in pod["initContainers"][1]["command"]
 
 
 def test_a_model_that_does_not_load():

@@ -2,18 +2,20 @@
 
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from contextlib import contextmanager
 
 import pytest
 
 from charonia_runtime.cli import run
 from tests.support.certificates import make_certificate
-from tests.support.processes import charonia
+from tests.support.processes import charonia, free_port
 from tests.support.stores import a_place, tree_of, write_secret
 
 
@@ -125,11 +127,11 @@ def test_help(capsys):
 
 
 @contextmanager
-def watching(place, tmp_path):
+def watching(place, tmp_path, *more):
     command = [
         sys.executable, "-m", "charonia_runtime", "sync", place.uri, f"{tmp_path}/models", "--watch", "--interval-seconds=1",
         "--settle-seconds=0", f"--status-file={tmp_path}/status.json", f"--termination-log={tmp_path}/termination",
-        *flags(place),
+        *flags(place), *more,
     ]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -161,6 +163,33 @@ def test_watch_follows_and_ends_with_a_signal(place, tmp_path):
     assert status["failures"] >= 1
     assert status["revision"].startswith("sha256:")
     assert status["syncedAt"]
+
+
+def test_the_status_over_http(place, tmp_path):
+    port = free_port()
+    with watching(place, tmp_path, f"--status-port={port}") as process:
+
+        def told():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+                return json.load(answer)
+
+        wait_for((tmp_path / "models/a").exists)
+        wait_for(lambda: told()["reason"] == "Synced")
+        place.server.keys = {}
+        wait_for(lambda: told()["reason"] == "Denied")
+        assert told()["revision"].startswith("sha256:")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_a_port_that_is_taken(place, tmp_path):
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        result = sync(place, tmp_path, f"--status-port={other.getsockname()[1]}")
+
+    assert result.returncode == 1
+    assert "cannot serve the status on port" in json.loads((tmp_path / "termination").read_text())["message"]
 
 
 def test_watch_ends_when_the_first_copy_fails(place, tmp_path):

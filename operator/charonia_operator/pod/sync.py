@@ -10,6 +10,7 @@ from charonia_operator.spec.service import InferenceServiceSpec
 
 SYNC = "model-sync"
 WATCH = "model-watch"
+_STATUS_PORT = 8003
 _RESOURCES = ComputeResources(
     requests={"cpu": Quantity("100m"), "memory": Quantity("256Mi")}, limits={"memory": Quantity("512Mi")}
 )
@@ -23,9 +24,19 @@ def sync_containers(service: InferenceServiceSpec, settings: Settings) -> list[J
     arguments = sync_arguments(service, repository)
     containers = [_container(SYNC, ["--once", *arguments], repository, settings)]
     if repository.sync.mode == "Poll":
-        following = ["--watch", f"--interval-seconds={repository.sync.interval_seconds}", *arguments]
+        pace = f"--interval-seconds={repository.sync.interval_seconds}"
+        following = ["--watch", pace, f"--status-port={status_port(service)}", *arguments]
         containers.append(_container(WATCH, following, repository, settings) | {"restartPolicy": "Always"})
     return containers
+
+
+def status_port(service: InferenceServiceSpec) -> int:
+    """Where the container that follows the bucket tells how that goes; 0 where there is none."""
+    repository, ports = service.spec.model_repository, service.spec.networking.ports
+    if repository is None or not repository.is_synced or repository.sync.mode != "Poll":
+        return 0
+    taken = {ports.http, ports.grpc, ports.metrics}
+    return next(port for port in range(_STATUS_PORT, _STATUS_PORT + 4) if port not in taken)
 
 
 def _container(name: str, arguments: list[str], repository: ModelRepository, settings: Settings) -> JSON:

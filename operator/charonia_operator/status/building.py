@@ -105,9 +105,12 @@ def _urls(service: InferenceServiceSpec) -> list[JSON]:
 
 
 def _revision(seen: Observation) -> JSON:
-    """What the youngest pod copied, as its container said at its end."""
+    """What the youngest pod has copied: what the container that follows the bucket says, else the one before it."""
     youngest = sorted(seen.pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True)
     for pod in youngest:
+        told = seen.models.get(pod["metadata"]["name"])
+        if told and told.copy:
+            return {"current": told.copy.revision[:71], "objects": told.copy.objects, "bytes": told.copy.bytes}
         report = synced(pod) or {}
         digest = report.get("revision") or report.get("digest")
         if isinstance(digest, str) and digest:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from charonia_operator.diagnosis import Failure, is_ready, stage_of, synced
+from charonia_operator.diagnosis import Failure, advised, is_ready, reason_of, stage_of, synced
 from charonia_operator.naming import JSON
 from charonia_operator.observation import Observation
 from charonia_operator.reasons import Reason
@@ -146,6 +146,12 @@ def _repository_synced(service: InferenceServiceSpec, seen: Observation) -> Cond
         return Condition(
             "RepositorySynced", "False", Reason.DOWNLOADING, f"{done} of {len(seen.pods)} pods have the models."
         )
+    behind = [(pod, each.copy) for pod, each in seen.models.items() if each.copy and each.copy.cause != Reason.SYNCED]
+    if behind:
+        pod, copy = behind[0]
+        reason = reason_of(copy.cause)
+        text = f"Pod {pod} serves its last copy: {advised(copy.message, reason)}"
+        return Condition("RepositorySynced", "False", reason, text)
     return Condition("RepositorySynced", "True", Reason.SYNCED, f"{done} of {done} pods have the models.")
 
 
