@@ -12,6 +12,7 @@ from charonia_runtime.core.statistics import FailureReason, ModelStatistics
 from charonia_runtime.engine.execution.admission import Admission
 from charonia_runtime.engine.execution.instance import Execution, Runner
 from charonia_runtime.engine.execution.ordering import ResponseOrder
+from charonia_runtime.engine.execution.pace import ThreadUse
 from charonia_runtime.engine.schedulers.base import Scheduler
 
 logger = logging.getLogger(__name__)
@@ -172,7 +173,8 @@ class RequestFlow:
     def finished(self, runner: Runner, executions: Sequence[Execution], *, free: bool) -> None:
         """Give a free instance its next batch before the answers of its last are delivered, so that they overlap."""
         for batch, _ in executions:
-            self._count_execution(runner, batch)
+            runner.pace.note(batch.end_ns - batch.start_ns)
+            self._count_execution(batch)
         if free:
             reserved = self._reserved.pop(runner.slot, None) if self._reserved else None
             if reserved is not None:
@@ -184,8 +186,18 @@ class RequestFlow:
         for batch, answers in executions:
             self.answered(batch, answers)
 
-    def _count_execution(self, runner: Runner, batch: Batch, *, on_loop: bool = False) -> None:
-        runner.pace.note(batch.end_ns - batch.start_ns, on_loop=on_loop)
+    def _execute_on_loop(self, runner: Runner, requests: list[InferenceRequest]) -> Execution:
+        """Run a batch here and now, with an eye on what keeps the loop."""
+        pace = runner.pace
+        use = ThreadUse() if pace.is_watched else None
+        execution = runner.execute(requests)
+        batch = execution[0]
+        took_ns = batch.end_ns - batch.start_ns
+        pace.note(took_ns, on_loop=True, preempted=use is not None and use.was_preempted(took_ns))
+        self._count_execution(batch)
+        return execution
+
+    def _count_execution(self, batch: Batch) -> None:
         self.statistics.record_execution(batch.rows, batch.times(), time.time_ns() // 1_000_000)
 
     # --- scheduling ---
@@ -209,8 +221,7 @@ class RequestFlow:
             requests = self._next_batch(runner, now_ns)
             if not requests:
                 break
-            batch, answers = runner.execute(requests)
-            self._count_execution(runner, batch, on_loop=True)
+            batch, answers = self._execute_on_loop(runner, requests)
             self.answered(batch, answers)
             now_ns = batch.end_ns
         if not len(self._scheduler):

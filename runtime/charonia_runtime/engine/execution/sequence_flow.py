@@ -128,9 +128,8 @@ class SequenceFlow(RequestFlow):
             self._tell_vacated()
 
     def _run_here(self, runner: Runner, requests: list[InferenceRequest]) -> None:
-        batch, answers = runner.execute(requests)
+        batch, answers = self._execute_on_loop(runner, requests)
         self._settle(runner, batch)
-        self._count_execution(runner, batch, on_loop=True)
         self._free.append(runner)
         if len(self._sequences):
             self._come_again()

@@ -1,6 +1,12 @@
 """Who is handed several requests at once, and who runs on the event loop."""
 
-from charonia_runtime.engine.execution.pace import Pace
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from charonia_runtime.engine.execution import pace
+from charonia_runtime.engine.execution.pace import Pace, ThreadUse
 
 
 def after(*executions_ns):
@@ -61,8 +67,35 @@ def test_long_executions_of_a_thread_are_no_reason_to_be_wary():
     assert after(*[10_000] * 100, 50_000_000, *[10_000] * 20).is_brief(1)
 
 
-def test_a_long_execution_on_the_loop_is_not_soon_forgotten():
+def watched():
+    """A brief instance that was long on the loop once."""
     pace = after(*[10_000] * 100)
+    assert not pace.is_watched
+    pace.note(5_000_000, on_loop=True)
+    assert pace.is_watched
+    return pace
+
+
+def test_one_long_execution_on_the_loop_is_watched_only():
+    pace = watched()
+    assert pace.is_brief(1)
+    for _ in range(1000):
+        pace.note(10_000, on_loop=True)
+    assert not pace.is_watched
+
+
+def test_what_other_processes_keep_is_not_the_models_fault():
+    pace = watched()
+    for _ in range(10):
+        pace.note(5_000_000, on_loop=True, preempted=True)
+        assert pace.is_watched
+        for _ in range(20):
+            pace.note(10_000, on_loop=True)
+        assert pace.is_brief(1)
+
+
+def test_a_second_long_execution_on_the_loop_is_not_soon_forgotten():
+    pace = watched()
     pace.note(5_000_000, on_loop=True)
     assert brief_after(pace, 2000) == 1000
     pace.note(5_000_000, on_loop=True)
@@ -70,10 +103,37 @@ def test_a_long_execution_on_the_loop_is_not_soon_forgotten():
 
 
 def test_brief_executions_on_the_loop_restore_trust():
-    pace = after(*[10_000] * 100)
+    pace = watched()
     pace.note(5_000_000, on_loop=True)
     brief_after(pace, 2000)
     for _ in range(1000):
         pace.note(10_000, on_loop=True)
     pace.note(5_000_000, on_loop=True)
+    pace.note(5_000_000, on_loop=True)
     assert brief_after(pace, 2000) == 1000
+
+
+def used(user, system, waits):
+    return SimpleNamespace(ru_utime=user, ru_stime=system, ru_nvcsw=waits)
+
+
+@pytest.mark.parametrize(
+    ("now", "preempted"),
+    [
+        (used(5.0002, 2.0002, 9), True),
+        (used(5.0005, 2.0, 9), False),
+        (used(5.0, 2.0005, 9), False),
+        (used(5.0002, 2.0002, 10), False),
+    ],
+    ids=["mostly without a core", "computing", "in the kernel", "waiting"],
+)
+def test_what_keeps_a_thread(monkeypatch, now, preempted):
+    uses = iter([used(5.0, 2.0, 9), now])
+    monkeypatch.setattr(pace, "getrusage", lambda _: next(uses))
+    assert ThreadUse().was_preempted(1_000_000) is preempted
+
+
+def test_a_thread_that_waits_is_not_preempted():
+    use = ThreadUse()
+    time.sleep(0.002)
+    assert not use.was_preempted(2_000_000)
