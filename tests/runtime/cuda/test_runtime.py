@@ -1,13 +1,16 @@
 """The face of the CUDA runtime on a stand-in, and the stand-in against the real bindings where they are installed."""
 
 import inspect
+import os
 import re
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from charonia_runtime.core.errors import InternalError, UnavailableError
-from charonia_runtime.cuda.runtime import Cuda
+from charonia_runtime.cuda.runtime import Cuda, Stream
+from charonia_runtime.devices import visible_gpus
 from tests.support.cuda_runtime import PEER_HANDLE, FakeGpus, cudaError_t
 
 
@@ -46,6 +49,38 @@ def test_the_stand_in_has_the_bindings_constants() -> None:
         for member in getattr(FakeGpus, kind):
             assert int(getattr(getattr(real, kind), member.name)) == member.value
     assert isinstance(real.cudaIpcMemHandle_t().getPtr(), int)
+
+
+CALLS: dict[str, Callable[[Cuda], object]] = {
+    "cudaSetDevice": lambda cuda: cuda.use(0),
+    "cudaGetDevice": lambda cuda: cuda.on(0).__enter__(),
+    "cudaMalloc": lambda cuda: cuda.allocate(1),
+    "cudaFree": lambda cuda: cuda.free(256),
+    "cudaHostAlloc": lambda cuda: cuda.allocate_pinned(1),
+    "cudaFreeHost": lambda cuda: cuda.free_pinned(256),
+    "cudaMemcpyAsync": lambda cuda: cuda.copy(256, 512, 8, Stream(1)),
+    "cudaDeviceGetStreamPriorityRange": lambda cuda: cuda.create_stream(),
+    "cudaStreamDestroy": lambda cuda: cuda.destroy_stream(Stream(1)),
+    "cudaStreamSynchronize": lambda cuda: cuda.wait(Stream(1)),
+    "cudaEventCreateWithFlags": lambda cuda: cuda.create_event(),
+    "cudaEventRecord": lambda cuda: cuda.wait_asleep(Stream(1), 1),
+    "cudaEventDestroy": lambda cuda: cuda.destroy_event(1),
+    "cudaStreamBeginCapture": lambda cuda: cuda.begin_capture(Stream(1)),
+    "cudaStreamEndCapture": lambda cuda: cuda.end_capture(Stream(1)),
+    "cudaGraphLaunch": lambda cuda: cuda.launch(1, Stream(1)),
+    "cudaGraphExecDestroy": lambda cuda: cuda.destroy_graph(1),
+    "cudaIpcOpenMemHandle": lambda cuda: cuda.open_handle(bytes(64)),
+    "cudaIpcCloseMemHandle": lambda cuda: cuda.close_handle(256),
+}
+
+
+@pytest.mark.skipif(bool(visible_gpus(os.environ)), reason="this machine has a GPU, which the arguments would harm")
+@pytest.mark.parametrize("function", list(CALLS))
+def test_the_bindings_take_our_arguments(function: str) -> None:
+    """Without a driver they get as far as that: what is not well-formed would be a TypeError."""
+    pytest.importorskip("cuda.bindings.runtime", reason="the package cuda-bindings is not installed")
+    with pytest.raises(InternalError, match=rf"^{function} failed: .* \(cudaError\w+\)$"):
+        CALLS[function](Cuda.open("gpu"))
 
 
 def test_the_bindings_are_named_when_they_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
