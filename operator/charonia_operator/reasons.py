@@ -186,7 +186,7 @@ TROUBLES: dict[Reason, Explanation] = {
     ),
     Reason.PROBE_UNREACHABLE: Explanation(
         "The operator cannot ask the pods for their models; they may serve all the same.",
-        "Let network policies admit the operator to the HTTP and metrics ports.",
+        "Let network policies admit the operator to the pods' ports for HTTP and metrics, and 8003.",
     ),
     Reason.NOT_LISTED: Explanation(
         "The pods want a token to list their models, as those from before an upgrade do.",
