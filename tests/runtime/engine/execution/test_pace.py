@@ -121,8 +121,8 @@ def used(user, system, waits):
     ("now", "preempted"),
     [
         (used(5.0002, 2.0002, 9), True),
-        (used(5.0005, 2.0, 9), False),
-        (used(5.0, 2.0005, 9), False),
+        (used(5.0006, 2.0, 9), False),
+        (used(5.0, 2.0006, 9), False),
         (used(5.0002, 2.0002, 10), False),
     ],
     ids=["mostly without a core", "computing", "in the kernel", "waiting"],
