@@ -1,7 +1,8 @@
 """
 Hostile clients by the thousand: frames with and without sense, bytes changed, cut anywhere, handlers that do anything.
 
-CHARONIA_FUZZ_INPUTS says how many (a million take some five minutes), CHARONIA_FUZZ_SEED where to begin.
+CHARONIA_FUZZ_INPUTS says how many, CHARONIA_FUZZ_SEED where to begin. A million take some five minutes; give pytest
+`-o faulthandler_timeout=0` then.
 """
 
 import os
