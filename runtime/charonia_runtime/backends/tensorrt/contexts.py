@@ -11,6 +11,10 @@ from charonia_runtime.core.errors import InternalError
 from charonia_runtime.cuda.memory import MemoryPool
 from charonia_runtime.cuda.runtime import Cuda, Stream
 
+Numbers = Mapping[str, tuple[int, ...]]
+"""By input: its sizes, or the values of a shape tensor."""
+OutputShapes = Mapping[str, tuple[int, ...] | None]
+
 
 class ProfileContext:
     """Takes shapes and addresses, and puts executions into its stream. Used by one thread at a time."""
@@ -32,7 +36,7 @@ class ProfileContext:
         self._log = log_of(library)
         self._instance = instance
         self._stream = stream
-        self._description = description
+        self._outputs = tuple(description.outputs)
         self._context = make_context(library, engine, strategy)
         if not self._context.set_optimization_profile_async(profile, stream):
             raise InternalError(
@@ -42,38 +46,40 @@ class ProfileContext:
         self._make_allocator = partial(make_allocator, library, pool)
         self.allocators: dict[str, Any] = {}
         """Of the outputs whose shapes depend on data."""
+        self._prepared: tuple[Numbers, Numbers] | None = None
+        self._output_shapes: dict[str, tuple[int, ...] | None] = {}
+        self._addresses: dict[str, int] = {}
 
-    def set_inputs(self, shapes: Mapping[str, tuple[int, ...]], addresses: Mapping[str, int]) -> None:
+    def prepare(self, shapes: Numbers, values: Numbers, addresses: Mapping[str, int]) -> OutputShapes:
         """
-        Where the inputs lie, and how large they are. Those of shape tensors must be filled already.
+        Where the inputs lie, and how large they are; those of shape tensors must hold `values` already.
 
-        Raises InternalError where the engine wants something else.
+        The shapes of the outputs; None for one that will be known only when the engine has run. Executions like the
+        last one cost nothing. Raises InternalError where the engine wants something else.
         """
-        context = self._context
+        if self._prepared == (shapes, values):
+            for name, address in addresses.items():
+                self.set_address(name, address)
+            return self._output_shapes
+        self._prepared = None
         for name, shape in shapes.items():
-            if not context.set_input_shape(name, shape):
+            if not self._context.set_input_shape(name, shape):
                 raise InternalError(
                     f"failed to set the shape of input '{name}' for {self._instance}: {self._log.last_error}"
                 )
             self.set_address(name, addresses[name])
-        try:
-            missing = context.infer_shapes()
-        except RuntimeError as error:
-            raise InternalError(f"failed to infer the shapes of {self._instance}: {self._log.last_error}") from error
-        if missing:
-            raise InternalError(
-                "failed to specify the dimensions of all input tensors or values of all input shape tensors: "
-                f"{', '.join(missing)}"
-            )
-
-    def output_shape(self, name: str) -> tuple[int, ...] | None:
-        """After `set_inputs`; None for one that will be known only when the engine has run."""
-        shape = tuple(self._context.get_tensor_shape(name))
-        return None if any(size < 0 for size in shape) else shape
+        self._infer_shapes()
+        self._output_shapes = {name: self._output_shape(name) for name in self._outputs}
+        self._prepared = (dict(shapes), dict(values))
+        return self._output_shapes
 
     def set_address(self, name: str, address: int) -> None:
+        """Where the engine finds an input, or leaves an output."""
+        if self._addresses.get(name) == address:
+            return
         if not self._context.set_tensor_address(name, address):
             raise InternalError(f"failed to set the address of '{name}' for {self._instance}: {self._log.last_error}")
+        self._addresses[name] = address
 
     def allocate_later(self, name: str) -> None:
         """Let the engine ask for the memory of output `name`."""
@@ -87,3 +93,18 @@ class ProfileContext:
         """Put an execution into the stream. Raises InternalError with TensorRT's text."""
         if not self._context.execute_async_v3(self._stream):
             raise InternalError(f"unable to enqueue for inference {self._instance}: {self._log.last_error}")
+
+    def _infer_shapes(self) -> None:
+        try:
+            missing = self._context.infer_shapes()
+        except RuntimeError as error:
+            raise InternalError(f"failed to infer the shapes of {self._instance}: {self._log.last_error}") from error
+        if missing:
+            raise InternalError(
+                "failed to specify the dimensions of all input tensors or values of all input shape tensors: "
+                f"{', '.join(missing)}"
+            )
+
+    def _output_shape(self, name: str) -> tuple[int, ...] | None:
+        shape = tuple(self._context.get_tensor_shape(name))
+        return None if any(size < 0 for size in shape) else shape

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ from charonia_runtime.core.tensor import bytes_of
 from charonia_runtime.cuda.copying import CudaCopier
 from charonia_runtime.cuda.memory import Block, MemoryPool
 from charonia_runtime.cuda.runtime import Cuda, Stream
+
+_REMEMBERED_SHAPES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,12 @@ class Instance:
             name: OutputMemory(gpu.pinned_pool if tensor.on_host else gpu.device_pool)
             for name, tensor in self._engine_outputs.items()
         }
+        self._profiles: dict[tuple[tuple[int, ...], ...], int] = {}
+        """By the shapes and values of a batch's inputs."""
+        self._configured = [spec.name for spec in config.outputs]
         self._batch_outputs = {name: spec for spec in config.batch_outputs for name in spec.target_names}
         self._states = frozenset(state.output_name for state in config.states)
+        self._hidden = [name for name in self._states if name not in self._configured]
         self._graphs = Graphs(gpu.cuda, stream, name) if config.optimization.cuda_graphs else None
 
     # --- what the engine calls ---
@@ -166,8 +173,7 @@ class Instance:
         """Put everything into the stream; the outputs are where the result says once it was waited for."""
         if self._graphs is not None:
             self._pad(batch.rows, gathered)
-        profile = choose_profile(self._engine, tuple(self._contexts), gathered.shapes, gathered.values)
-        check_profile(self._engine, profile, gathered.shapes, gathered.values, self._name)
+        profile = self._profile(gathered)
         addresses = self._place(gathered)
         batch.mark_inputs_ready()
         if self._graphs is None:
@@ -190,6 +196,18 @@ class Instance:
             shapes = {name: made.shape for name, made in produced.items()}
             self._graphs.record(key, context.enqueue, places, shapes)
         return produced
+
+    def _profile(self, gathered: _Gathered) -> int:
+        """The profile that runs the batch. Raises InvalidArgumentError where none can."""
+        key = (*gathered.shapes.values(), *gathered.values.values())
+        profile = self._profiles.get(key)
+        if profile is None:
+            profile = choose_profile(self._engine, tuple(self._contexts), gathered.shapes, gathered.values)
+            check_profile(self._engine, profile, gathered.shapes, gathered.values, self._name)
+            if len(self._profiles) >= _REMEMBERED_SHAPES:
+                self._profiles.clear()
+            self._profiles[key] = profile
+        return profile
 
     def _pad(self, rows: int, gathered: _Gathered) -> None:
         """More rows than there are, where a graph was asked for that many. Whatever they hold, nobody will see it."""
@@ -223,10 +241,8 @@ class Instance:
     def _enqueue(
         self, context: ProfileContext, gathered: _Gathered, addresses: Mapping[str, int]
     ) -> dict[str, _Produced]:
-        context.set_inputs(gathered.shapes, addresses)
         produced: dict[str, _Produced] = {}
-        for name in self._engine_outputs:
-            shape = context.output_shape(name)
+        for name, shape in context.prepare(gathered.shapes, gathered.values, addresses).items():
             if shape is None:
                 context.allocate_later(name)
                 continue
@@ -283,12 +299,10 @@ class Instance:
 
     def _wanted(self, batch: Batch) -> Sequence[str]:
         """In the configuration's order; states of sequences too."""
-        configured = [spec.name for spec in self._config.outputs]
-        hidden = [name for name in self._states if name not in configured]
-        if all(request.outputs for request in batch.requests):
-            asked = {output.name for request in batch.requests for output in request.outputs} | self._states
-            configured = [name for name in configured if name in asked]
-        return configured + hidden
+        if not all(request.outputs for request in batch.requests):
+            return self._configured + self._hidden
+        asked = {output.name for request in batch.requests for output in request.outputs} | self._states
+        return [name for name in self._configured if name in asked] + self._hidden
 
     def _keep(self, name: str, made: _Produced, size: int) -> Block:
         """A block that holds the output and belongs to the answer."""
@@ -321,7 +335,4 @@ def _where_it_lies(tensor: Any) -> memoryview | DeviceBuffer:
 
 
 def _byte_size(tensor: EngineTensor, shape: tuple[int, ...]) -> int:
-    size = tensor.datatype.item_size
-    for length in shape:
-        size *= length
-    return size
+    return prod(shape) * tensor.datatype.item_size
