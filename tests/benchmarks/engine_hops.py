@@ -33,11 +33,11 @@ from charonia_runtime.replies import Reply
 _IN_FLIGHT = (1, 8, 32, 128)
 
 
-def _config(scheduling: str) -> ModelConfig:
+def a_config(rows: int = 16, scheduling: str = "dynamic") -> ModelConfig:
     return ModelConfig(
         "identity",
         backend="identity",
-        max_batch_size=16,
+        max_batch_size=rows,
         inputs=(TensorSpec("INPUT0", DataType.FP32, (16,)),),
         outputs=(TensorSpec("OUTPUT0", DataType.FP32, (16,)),),
         scheduling=DynamicBatching() if scheduling == "dynamic" else Direct(),
@@ -65,7 +65,9 @@ async def _client(model: Model, until: float) -> int:
 async def _measure(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = ModelFiles("identity", 1, Path(folder), Path(folder))
-        model = await Model.load(files, _config(options.scheduling), InThread if options.in_thread else Backend)
+        model = await Model.load(
+            files, a_config(scheduling=options.scheduling), InThread if options.in_thread else Backend
+        )
         print("in flight  us/request  CPU us/request  requests/s  rows/batch")
         for in_flight in _IN_FLIGHT:
             executions = model.statistics.execution_count
