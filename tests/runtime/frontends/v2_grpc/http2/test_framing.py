@@ -78,3 +78,13 @@ def test_messages_that_cannot_be_taken(prefix: bytes, code: StatusCode) -> None:
     with pytest.raises(CallError) as caught:
         feed(Assembler(), prefix)
     assert caught.value.status.code is code
+
+
+def test_a_message_that_there_is_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("charonia_runtime.frontends.v2_grpc.transports.http2.framing.np.empty", refuse)
+    with pytest.raises(CallError, match="no memory for a message of 100000 bytes") as caught:
+        feed(Assembler(), PREFIX.pack(0, 100_000) + b"a")
+    assert caught.value.status.code is StatusCode.RESOURCE_EXHAUSTED

@@ -111,4 +111,7 @@ class Assembler:
 
 
 def _room(size: int) -> memoryview:
-    return np.empty(size, np.uint8).data
+    try:
+        return np.empty(size, np.uint8).data
+    except MemoryError:
+        raise CallError(StatusCode.RESOURCE_EXHAUSTED, f"no memory for a message of {size} bytes") from None
