@@ -1,14 +1,24 @@
 """What models see of the record of their requests, and what they pass on to models that they call."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from charonia_runtime.backends import load_backend
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.engine.engine import Engine
+from charonia_runtime.engine.execution.model import Model
+from charonia_runtime.engine.options import EngineOptions
+from charonia_runtime.engine.settings import SettingsStore
+from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
+from charonia_runtime.engine.trace_options import TraceStart
+from charonia_runtime.logs import Log, LogOptions
 from tests.support.batches import RecordedBatch, a_batch
 from tests.support.fake_server import FakeServer, echo_config
-from tests.support.python_models import PythonModel, an_echo_config
+from tests.support.python_models import ECHO, PythonModel, an_echo_config, write_model
+from tests.support.requests import RecordingSink, a_request
 from tests.support.traces import KeptTraces, TraceMaker
 
 CONFIG = an_echo_config(DataType.FP32, name="caller", outputs=an_echo_config(DataType.BYTES).outputs)
@@ -79,3 +89,37 @@ async def test_a_trace_is_a_trace(tmp_path: Path, kept: KeptTraces) -> None:
     assert error is not None
     assert "InferenceResponse(s) size is:0" in error.message
     assert server.requests == []
+
+
+async def test_a_server_records_a_call_once(tmp_path: Path, kept: KeptTraces) -> None:
+    """From the client's request through the model that calls to the one that is called, as the engine runs them."""
+    for name, body in (("caller", CALLER.format(call="call.exec()")), ("echo", ECHO.replace('"IN"', '"INPUT"'))):
+        write_model(tmp_path / name, body)
+    (tmp_path / "caller" / "config.pbtxt").write_text(
+        'backend: "python" input [{ name: "IN" data_type: TYPE_FP32 dims: [ -1 ] }]'
+        'output [{ name: "OUT" data_type: TYPE_STRING dims: [ -1 ] }]'
+    )
+    (tmp_path / "echo" / "config.pbtxt").write_text(
+        'backend: "python" input [{ name: "INPUT" data_type: TYPE_FP64 dims: [ -1 ] }]'
+        'output [{ name: "OUT" data_type: TYPE_FP64 dims: [ -1 ] }]'
+    )
+    engine = Engine(
+        EngineOptions(model_repositories=(str(tmp_path),)), load_backend, Model.load,
+        shared_memory=SharedMemoryRegistry(), settings=partial(SettingsStore, Log(LogOptions()), TraceStart()),
+    )  # fmt: skip
+    await engine.start()
+    try:
+        sink = RecordingSink()
+        request = a_request("caller", {"IN": np.float32([1])}, sink=sink)
+        request.trace = TraceMaker(kept).trace()
+        engine.submit(request)
+        response = await sink.response()
+        request.trace.end()
+    finally:
+        await engine.stop()
+    assert response.error is None
+    assert [(trace.model_name, trace.id, trace.parent_id) for trace in kept.traces] == [
+        ("echo", 2, 1),
+        ("simple", 1, 0),
+    ]
+    assert all(trace.times and trace.start_ns and trace.end_ns and trace.model_version == 1 for trace in kept.traces)
