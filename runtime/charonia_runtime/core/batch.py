@@ -12,7 +12,7 @@ from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.device import AnyArray, DeviceArray, DeviceBuffer
 from charonia_runtime.core.errors import InferenceError, InternalError, UnsupportedError
-from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ParameterValue
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ParameterValue, RequestedOutput
 from charonia_runtime.core.states import SequenceStates, take_states
 from charonia_runtime.core.statistics import ExecutionTimes
 from charonia_runtime.core.tensor import Tensor, bytes_of
@@ -125,12 +125,19 @@ class Batch:
         parameters: Mapping[str, ParameterValue] | None = None,
         final: bool = True,
     ) -> None:
-        """Answer request `index` with those of `outputs` that it asked for."""
+        """
+        Answer request `index` with those of `outputs` that it asked for.
+
+        Tensors that lie on a device are copied to the host unless the request takes them from there.
+        """
         request = self.requests[index]
         kept = list(outputs)
         if request.outputs:
             wanted = {output.name for output in request.outputs}
             kept = [tensor for tensor in kept if tensor.name in wanted]
+        for tensor in kept:
+            if isinstance(tensor.data, DeviceBuffer) and not _takes_on_device(request, tensor.name):
+                tensor.data = tensor.data.to_host()
         self._send(index, InferenceResponse(
             request.model_name, self.version, request.id, kept, parameters or {}, final=final
         ))  # fmt: skip
@@ -165,10 +172,7 @@ class Batch:
     def wanted_on_device(self) -> frozenset[str]:
         """The outputs that some request takes from a device's memory, so that they are worth leaving there."""
         return frozenset([
-            output.name
-            for request in self.requests
-            for output in request.outputs
-            if output.on_device or isinstance(output.memory, DeviceBuffer)
+            output.name for request in self.requests for output in request.outputs if _is_on_device(output)
         ])  # fmt: skip
 
     def scatter(
@@ -311,12 +315,17 @@ class _DeviceColumn:
                 raise _too_few_rows(request, self.name, end, rows)
             row_bytes = array.datatype.item_size * prod(shape[1:])
             shape, piece = (end - start, *shape[1:]), piece[start * row_bytes : end * row_bytes]
-        stays = any(
-            output.on_device or isinstance(output.memory, DeviceBuffer)
-            for output in request.outputs
-            if output.name == self.name
-        )
-        return Tensor(self.name, array.datatype, shape, piece if stays else piece.to_host())
+        data = piece if _takes_on_device(request, self.name) else piece.to_host()
+        return Tensor(self.name, array.datatype, shape, data)
+
+
+def _takes_on_device(request: InferenceRequest, name: str) -> bool:
+    """Whether output `name` may lie on a device when the request is answered."""
+    return any(_is_on_device(output) for output in request.outputs if output.name == name)
+
+
+def _is_on_device(output: RequestedOutput) -> bool:
+    return output.on_device or isinstance(output.memory, DeviceBuffer)
 
 
 def _too_few_rows(request: InferenceRequest, name: str, wanted: int, rows: int) -> UnsupportedError:

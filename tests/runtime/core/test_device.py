@@ -160,6 +160,16 @@ def test_each_request_gets_its_rows_where_it_takes_them(gpus: FakeGpus) -> None:
         np.testing.assert_array_equal(tensor.as_numpy(), ROWS[index : index + 1])
 
 
+def test_answers_of_other_kinds_leave_the_device_too(gpus: FakeGpus) -> None:
+    batch = batch_of(ROWS, ROWS, wanted=[[RequestedOutput("OUT", on_device=True)], []])
+    for index in range(2):
+        batch.respond(index, [Tensor("OUT", FP32, ROWS.shape, buffer_of(gpus, ROWS))])
+    batch.flush()
+    tensors = [batch.responses_to(index)[0].outputs[0] for index in range(2)]
+    assert [tensor.on_device is not None for tensor in tensors] == [True, False]
+    np.testing.assert_array_equal(tensors[1].as_numpy(), ROWS)
+
+
 def test_nobody_takes_anything_there() -> None:
     assert batch_of(ROWS, wanted=[[RequestedOutput("OUT")]]).wanted_on_device() == frozenset()
 

@@ -15,7 +15,7 @@ from charonia_runtime.backends.tensorrt.settings import allocation_strategy, rea
 from charonia_runtime.core.backend import BackendTraits, ModelFiles
 from charonia_runtime.core.batch_tensors import check_kinds
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
-from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
 from charonia_runtime.core.instances import placements, resolve_instance_groups
 from charonia_runtime.cuda.copying import CudaCopier
 from charonia_runtime.cuda.memory import MemoryPool
@@ -101,7 +101,15 @@ class Backend:
             )
             for profile in profile_indexes(placement.profiles, gpu.description.profile_count, placement.name)
         }
-        return Instance(gpu, config, placement.name, stream, contexts)
+        instance = Instance(gpu, config, placement.name, stream, contexts)
+        try:
+            if config.optimization.cuda_graphs:
+                for spec in config.optimization.cuda_graph_specs:
+                    instance.record(spec)
+        except InferenceError:
+            instance.close()
+            raise
+        return instance
 
     def close(self) -> None:
         for gpu in self._gpus.values():

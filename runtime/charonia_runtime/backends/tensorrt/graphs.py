@@ -28,7 +28,8 @@ class Graphs:
     """
     The recorded executions of one instance, by whatever makes two executions the same (profile, shapes, values).
 
-    An execution is recorded after it has run twice. When recording fails, the model does without.
+    An execution is recorded when it has run twice; those that the configuration names run when the model is loaded.
+    When recording fails, the model does without.
     """
 
     def __init__(self, cuda: Cuda, stream: Stream, instance: str) -> None:

@@ -15,7 +15,7 @@ from charonia_runtime.backends.tensorrt.memory import InputMemory, OutputMemory
 from charonia_runtime.backends.tensorrt.profiles import check_profile, choose_profile
 from charonia_runtime.core.batch import Batch
 from charonia_runtime.core.batch_tensors import batch_input, cut_output
-from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.config import CudaGraphSpec, ModelConfig
 from charonia_runtime.core.device import AnyArray, DeviceArray, DeviceBuffer, on_host
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.tensor import bytes_of
@@ -24,6 +24,7 @@ from charonia_runtime.cuda.memory import Block, MemoryPool
 from charonia_runtime.cuda.runtime import Cuda, Stream
 
 _REMEMBERED_SHAPES: Final = 256
+_RUNS_BEFORE_RECORDING: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,37 @@ class Instance:
         self._cuda.use(self._gpu.device_id)
         gathered = self._gather(batch)
         try:
-            produced = self._run(batch, gathered)
+            if self._graphs is not None:
+                self._pad(batch.rows, gathered)
+            produced = self._run(gathered)
+            batch.mark_inputs_ready()
             outputs = self._take(batch, produced)
         except InferenceError:
             self._settle()
             raise
         batch.mark_outputs_ready()
         self._answer(batch, outputs)
+
+    def record(self, spec: CudaGraphSpec) -> None:
+        """
+        Record the graph that the configuration asks for, on inputs of zeros.
+
+        Raises InvalidArgumentError where it leaves sizes open, or values of shape tensors.
+        """
+        gathered = _Gathered()
+        for name, tensor in self._engine_inputs.items():
+            dims = spec.inputs.get(name, tensor.shape[1:] if self._config.batches else tensor.shape)
+            shape = (spec.batch_size, *dims) if self._config.batches else dims
+            if tensor.is_shape_tensor or any(size < 0 for size in shape):
+                raise InvalidArgumentError(
+                    f"optimization.cuda.graph_spec of model '{self._config.name}' must give the dims of input '{name}'"
+                    ", and the model must have no shape tensors"
+                )
+            gathered.shapes[name] = shape
+            gathered.buffers[name] = [memoryview(bytes(_byte_size(tensor, shape)))]
+        for _ in range(_RUNS_BEFORE_RECORDING):
+            self._run(gathered)
+            self._wait()
 
     def close(self) -> None:
         self._cuda.use(self._gpu.device_id)
@@ -169,13 +194,10 @@ class Instance:
 
     # --- execution ---
 
-    def _run(self, batch: Batch, gathered: _Gathered) -> dict[str, _Produced]:
+    def _run(self, gathered: _Gathered) -> dict[str, _Produced]:
         """Put everything into the stream; the outputs are where the result says once it was waited for."""
-        if self._graphs is not None:
-            self._pad(batch.rows, gathered)
         profile = self._profile(gathered)
         addresses = self._place(gathered)
-        batch.mark_inputs_ready()
         if self._graphs is None:
             return self._enqueue(self._contexts[profile], gathered, addresses)
         key = (profile, tuple(gathered.shapes.values()), tuple(gathered.values.values()))

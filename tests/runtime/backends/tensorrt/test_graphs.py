@@ -8,6 +8,7 @@ import pytest
 
 from charonia_runtime.backends.tensorrt.graphs import padded_rows
 from charonia_runtime.core.config import CudaGraphSpec, Optimization
+from charonia_runtime.core.errors import InvalidArgumentError
 from tests.support.cuda_runtime import FakeGpus, cudaError_t
 from tests.support.tensorrt_models import Loaded, plan_config
 from tests.support.tensorrt_runtime import a_plan, an_input, an_output
@@ -92,13 +93,30 @@ def test_free_shapes_are_not_recorded_forever(tmp_path: Path, gpus: FakeGpus) ->
 def test_batches_are_padded_to_a_configured_graph(tmp_path: Path, gpus: FakeGpus) -> None:
     specs = (CudaGraphSpec(4, {"IN": (4,)}, 2), CudaGraphSpec(8, {"IN": (4,)}, 7))
     loaded = load(tmp_path, cuda_graph_specs=specs)
-    check(loaded, 8)
+    assert len(gpus.graphs) == 2  # they are there before the first request
     for sizes in [(4,), (3,), (1, 1), (2, 1), (1, 2)]:
         check(loaded, *sizes, factor=sum(sizes))
-    assert gpus.launches == 3
     for sizes in [(7,), (4, 4), (5, 2)]:
         check(loaded, *sizes)
-    assert gpus.launches == 5
+    assert (gpus.launches, executions(loaded)) == (8, 6)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        a_plan([an_input("IN", -1, -1)], [an_output("OUT", -1, -1)]),
+        a_plan(
+            [an_input("IN", -1, 2), an_input("SIZES", 2, datatype="INT64", values=[[[1, 1], [2, 2], [6, 8]]])],
+            [an_output("OUT", -1, -1), an_output("SIZES_OUT", 2, datatype="INT64", shape_tensor=True)],
+            "resize",
+        ),
+    ],
+)
+def test_a_graph_must_be_specified_completely(tmp_path: Path, gpus: FakeGpus, plan: bytes) -> None:
+    optimization = Optimization(cuda_graphs=True, cuda_graph_specs=(CudaGraphSpec(2),))
+    with pytest.raises(InvalidArgumentError, match=r"^optimization\.cuda\.graph_spec of model 'm' must give the dims"):
+        Loaded(tmp_path, plan, plan_config(optimization=optimization))
+    assert all(stream.destroyed for stream in gpus.streams.values())
 
 
 @pytest.mark.parametrize(
