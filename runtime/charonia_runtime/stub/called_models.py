@@ -23,7 +23,11 @@ ReadInputs = Callable[[], list[WireTensor]]
 
 
 class ResponseIterator:
-    """The responses of a called model, as they arrive. Iterating again begins with the stored ones."""
+    """
+    The responses of a called model, as they arrive.
+
+    Iterating again goes on where it was left, and begins with the stored responses once all of them are there.
+    """
 
     def __init__(self, session: Session, number: int, mailbox: Mailbox) -> None:
         self._session = session
@@ -34,7 +38,8 @@ class ResponseIterator:
         self._next = 0
 
     def __iter__(self) -> Iterator[InferenceResponse]:
-        self._next = 0
+        if self._ended:
+            self._next = 0
         return self
 
     def __next__(self) -> InferenceResponse:

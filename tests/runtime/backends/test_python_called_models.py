@@ -126,6 +126,30 @@ async def test_responses_of_a_decoupled_call_are_iterated(tmp_path: Path, server
         assert await said(model) == str((once, once))
 
 
+async def test_an_iterator_goes_on_where_it_was_left_until_all_is_there(tmp_path: Path, server: FakeServer) -> None:
+    body = calling(
+        "responses = self.call(IN, 'stream').exec(decoupled=True);"
+        "read = lambda r: [float(t.as_numpy()[0]) for t in r.output_tensors()];"
+        "said = (read(next(responses)), read(next(iter(responses))), [read(r) for r in responses],"
+        " [read(r) for r in responses], read(next(iter(responses))))"
+    )
+    async with PythonModel(tmp_path, body, config=TEXT, server=server) as model:
+        said_now = await said(model, np.float32([1, 2, 3]))
+    assert said_now == str(([1.0], [2.0], [[3.0], []], [[1.0], [2.0], [3.0], []], [1.0]))
+
+
+async def test_inputs_have_names_of_their_own(tmp_path: Path, server: FakeServer) -> None:
+    body = calling(
+        "inputs = [pb_utils.Tensor('INPUT', IN)] * 2;"
+        "call = pb_utils.InferenceRequest(model_name='echo', requested_output_names=[], inputs=inputs, request_id='7');"
+        "response = call.exec();" + OUTPUT
+    )
+    async with PythonModel(tmp_path, body, config=TEXT, server=server) as model:
+        text = "Model echo - Error when running inference: [request id: 7] input 'INPUT' already exists in request"
+        assert await said(model) == text
+    assert server.requests == []
+
+
 async def test_an_iterator_that_is_dropped_cancels(tmp_path: Path, server: FakeServer) -> None:
     server.add(echo_config("open"), lambda request: None)
     body = calling("responses = self.call(IN, 'open').exec(decoupled=True); del responses; said = 'dropped'")

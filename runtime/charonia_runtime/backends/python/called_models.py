@@ -4,7 +4,7 @@ from typing import Protocol
 
 from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.config import ModelConfig
-from charonia_runtime.core.errors import ErrorCode, InferenceError, InternalError
+from charonia_runtime.core.errors import ErrorCode, InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.instances import placements
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput, SequenceId, Trace
 from charonia_runtime.core.server import InferenceServer, ServedModel
@@ -146,9 +146,10 @@ def _record(response: InferenceResponse) -> ResponseRecord:
 
 
 def _request(record: RequestRecord, name: str, version: int, sink: _Sink, callers: tuple[str, ...]) -> InferenceRequest:
+    """Raises InvalidArgumentError when two inputs have one name."""
     request = InferenceRequest(
         name,
-        {tensor.name: tensor for tensor in record.inputs},
+        {},
         sink,
         version,
         record.id,
@@ -157,6 +158,10 @@ def _request(record: RequestRecord, name: str, version: int, sink: _Sink, caller
         timeout_us=record.timeout_us,
         callers=callers,
     )
+    for tensor in record.inputs:
+        if tensor.name in request.inputs:
+            raise InvalidArgumentError(f"{request.error_prefix}input '{tensor.name}' already exists in request")
+        request.inputs[tensor.name] = tensor
     if record.correlation_id or record.flags:
         start, end = bool(record.flags & _START), bool(record.flags & _END)
         request.sequence = SequenceId(record.correlation_id, start, end)
