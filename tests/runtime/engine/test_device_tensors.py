@@ -15,6 +15,7 @@ from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from charonia_runtime.cuda.regions import InterprocessMemory
+from charonia_runtime.engine.caches.local import Cache
 from charonia_runtime.engine.engine import Engine
 from charonia_runtime.engine.execution.model import Model
 from charonia_runtime.engine.options import EngineOptions
@@ -76,6 +77,8 @@ async def engine(tmp_path: Path, gpus: FakeGpus) -> AsyncIterator[Engine]:
         write_plan(tmp_path / name, PLAN)
     (tmp_path / "host" / "1").mkdir(parents=True)
     (tmp_path / "host" / "config.pbtxt").write_text(HOST_MODEL)
+    (tmp_path / "cached" / "1").mkdir(parents=True)
+    (tmp_path / "cached" / "config.pbtxt").write_text(HOST_MODEL + "response_cache { enable: true }")
     write_chain(tmp_path, "gpu_chain", ["first", "second"], ["t2"])
     write_chain(tmp_path, "shown_chain", ["first", "second"], ["t1", "t2"])
     write_chain(tmp_path, "host_chain", ["first", "host", "second"], ["t3"])
@@ -87,6 +90,7 @@ async def engine(tmp_path: Path, gpus: FakeGpus) -> AsyncIterator[Engine]:
         shared_memory=shared_memory,
         settings=partial(SettingsStore, Log(LogOptions()), TraceStart()),
         resolve_memory=shared_memory.resolve,
+        cache=Cache({"size": "65536"}),
         gpus=(0,),
     )
     await engine.start()
@@ -177,6 +181,14 @@ async def test_a_model_of_the_host_reads_a_region(engine: Engine, gpus: FakeGpus
     response = await infer(engine, "host", SharedMemoryRef("in", 32))
     np.testing.assert_array_equal(response.outputs[0].as_numpy(), np.ones((2, 4), np.float32))
     assert gpus.copies == {"gpu to host": 1}
+
+
+async def test_answers_from_the_cache_reach_a_region(engine: Engine, gpus: FakeGpus) -> None:
+    for offset in (0, 32):
+        await infer(engine, "cached", SharedMemoryRef("in", 32), [to_region("OUT", offset)])
+    assert (region_content(gpus, OUTPUT_HANDLE) == 1).all()
+    assert engine.cache_use is not None
+    assert (engine.cache_use.hits, engine.cache_use.lookups) == (1, 2)
 
 
 async def test_a_region_that_is_too_small(engine: Engine, gpus: FakeGpus) -> None:
