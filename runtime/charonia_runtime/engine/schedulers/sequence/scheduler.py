@@ -88,7 +88,7 @@ class SequenceScheduler:
         place = self._place_of(request)
         self._controls.check(request, place.correlation_id)
         sequence = self._open.get(place.correlation_id)
-        if sequence is not None and sequence.instance is not None and sequence.idle_at_ns <= now_ns:
+        if sequence is not None and sequence.idle_at_ns <= now_ns and sequence.is_idle:
             self._end_silent(sequence, now_ns)
             sequence = self._open.get(place.correlation_id)
         if sequence is None:
@@ -153,6 +153,7 @@ class SequenceScheduler:
             if sequence is None or sequence.current is None:
                 continue
             request, sequence.current, sequence.running = sequence.current, None, False
+            sequence.idle_at_ns = max(sequence.idle_at_ns, now_ns + self._idle_ns)
             if states is not None:
                 sequence.states.update(states[index])
             if index in rescheduled and sequence.instance is instance:
@@ -299,8 +300,8 @@ class SequenceScheduler:
             del self._open[sequence.correlation_id]
 
     def _end_silent(self, sequence: LiveSequence, now_ns: int) -> None:
-        """What waits still runs; a sequence that the model drives itself is never silent."""
-        if self._batching.iterative and (sequence.current is not None or sequence.waiting):
+        """End it unless it waits for an answer: then it is we who are slow, which Triton counts as its silence."""
+        if not sequence.is_idle:
             sequence.idle_at_ns = now_ns + self._idle_ns
             self._seating.silence.watch(sequence)
             return

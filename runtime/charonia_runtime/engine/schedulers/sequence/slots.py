@@ -36,6 +36,11 @@ class LiveSequence:
         """Where the sequence has its slot; None while it waits in the backlog, and when it is over."""
         self.slot = -1
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has a slot but no request that waits or runs."""
+        return self.instance is not None and self.current is None and not self.waiting
+
 
 class Selector(Protocol):
     """Decides which sequences of one instance run together: a strategy's rules."""
