@@ -45,10 +45,8 @@ class Backend:
         self._files = files
         self._library: Any = import_library()
         self._cuda = Cuda.open("tensorrt")
-        settings = read_backend_settings(files.settings)
-        self._runtime: Any = open_runtime(
-            self._library, settings.plugins, version_compatible=settings.version_compatible
-        )
+        self._settings = read_backend_settings(files.settings)
+        self._runtime: Any = None
         self._copier = CudaCopier(self._cuda)
         self._pinned_pool = MemoryPool.of_pinned_memory(self._cuda)
         self._guard = threading.Lock()
@@ -126,6 +124,8 @@ class Backend:
             if device_id not in self._gpus:
                 path = find_model_file(self._files, config, placement.kind, device_id, _DEFAULT_NAME)
                 self._cuda.use(device_id)
+                if self._runtime is None:
+                    self._runtime = open_runtime(self._library, self._settings)
                 engine = read_plan(self._library, self._runtime, path, config.name)
                 self._gpus[device_id] = Gpu(
                     self._cuda,

@@ -4,11 +4,11 @@ import ctypes
 import logging
 import mmap
 import threading
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from charonia_runtime.backends.tensorrt.settings import BackendSettings
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnavailableError, UnsupportedError
 
@@ -74,14 +74,14 @@ def log_of(library: Any) -> Any:
     return Log()
 
 
-def open_runtime(library: Any, plugins: Sequence[str], *, version_compatible: bool) -> Any:
+def open_runtime(library: Any, settings: BackendSettings) -> Any:
     """
-    A `tensorrt.Runtime`, with TensorRT's own plugins and those in the shared libraries `plugins` registered.
+    A `tensorrt.Runtime`, with TensorRT's own plugins and those of other libraries registered. Needs a GPU.
 
     Raises InvalidArgumentError for a library that cannot be loaded, InternalError with TensorRT's text otherwise.
     """
     log = log_of(library)
-    for path in plugins:
+    for path in settings.plugins:
         try:
             ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
@@ -91,7 +91,7 @@ def open_runtime(library: Any, plugins: Sequence[str], *, version_compatible: bo
         runtime = library.Runtime(log)
     except Exception as error:
         raise InternalError(f"unable to create TensorRT runtime: {log.last_error}") from error
-    if version_compatible:
+    if settings.version_compatible:
         # Such plans carry code of the runtime that they were built with.
         runtime.engine_host_code_allowed = True
     return runtime
