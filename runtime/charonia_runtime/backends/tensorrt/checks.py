@@ -34,6 +34,10 @@ def _check_tensor(config: ModelConfig, tensor: EngineTensor) -> None:
         raise InvalidArgumentError(
             f"unsupported datatype {tensor.datatype.config_name} for {role} '{tensor.name}' for model '{config.name}'"
         )
+    if tensor.is_input and tensor.on_host and -1 in tensor.shape:
+        raise UnsupportedError(
+            f"unable to load model '{config.name}', shape tensor '{tensor.name}' has a variable number of values"
+        )
     if tensor.may_be_padded:
         raise UnsupportedError(
             f"unable to load model '{config.name}', {role} '{tensor.name}' of shape {shape_text(tensor.shape)} comes "

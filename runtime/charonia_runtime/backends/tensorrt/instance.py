@@ -84,11 +84,12 @@ class Instance:
             for name, tensor in self._engine_inputs.items()
             if not tensor.on_host
         }
-        self._values = {
-            name: np.zeros(tensor.shape or (1,), tensor.datatype.numpy_dtype)
+        self._on_host = {
+            name: np.zeros(_byte_size(tensor, tensor.shape), np.uint8)
             for name, tensor in self._engine_inputs.items()
             if tensor.on_host
         }
+        """What the engine reads there: the values of shape tensors, whose sizes are fixed."""
         self._outputs = {
             name: OutputMemory(gpu.pinned_pool if tensor.on_host else gpu.device_pool)
             for name, tensor in self._engine_outputs.items()
@@ -247,17 +248,20 @@ class Instance:
         addresses: dict[str, int] = {}
         for name, shape in gathered.shapes.items():
             tensor = self._engine_inputs[name]
-            if not tensor.on_host:
-                addresses[name] = self._inputs[name].place(
-                    gathered.buffers[name],
-                    max(_byte_size(tensor, shape), 1),
-                    self._stream,
-                    own_address=self._graphs is not None,
-                )
+            values = gathered.values.get(name)
+            if values is not None:
+                gathered.buffers[name] = [bytes_of(np.array(values, tensor.datatype.numpy_dtype))]
+            if tensor.on_host:
+                memory = self._on_host[name]
+                memory.data[:] = b"".join([_host_bytes(buffer) for buffer in gathered.buffers[name]])
+                addresses[name] = memory.ctypes.data
                 continue
-            values = self._values[name]
-            values[...] = np.reshape(gathered.values[name], values.shape)
-            addresses[name] = values.ctypes.data
+            addresses[name] = self._inputs[name].place(
+                gathered.buffers[name],
+                max(_byte_size(tensor, shape), 1),
+                self._stream,
+                own_address=self._graphs is not None,
+            )
         return addresses
 
     def _enqueue(
@@ -354,6 +358,10 @@ class Instance:
 def _where_it_lies(tensor: Any) -> memoryview | DeviceBuffer:
     data = tensor.data
     return data if isinstance(data, DeviceBuffer) else tensor.buffer
+
+
+def _host_bytes(buffer: memoryview | DeviceBuffer) -> memoryview:
+    return buffer.to_host() if isinstance(buffer, DeviceBuffer) else buffer
 
 
 def _byte_size(tensor: EngineTensor, shape: tuple[int, ...]) -> int:

@@ -127,6 +127,8 @@ SHAPED = a_plan(
         (VECTORS, {}, "input 'IN' of shape [-1,3] comes in vectors of 2 along dimension 1, which pads it"),
         (a_plan([an_input("IN", -1, 4, datatype="FP8")], [an_output("OUT", -1, 4)]), {},
          "unsupported datatype TYPE_INVALID for input 'IN' for model 'm'"),
+        (a_plan([an_input("IN", 4), an_input("SIZES", -1, datatype="INT32", values=[[[1], [2], [8]]])],
+                [an_output("OUT", -1)], "resize"), {}, "shape tensor 'SIZES' has a variable number of values"),
         (PLAN, {"scheduling": SequenceBatching(controls=(CONTROL,))}, "sequence control 'START' is not among the inputs"),
         (PLAN, {"scheduling": SequenceBatching(states=(STATE,))},
          "sequence_batching.state.output_name 'NEXT' is not among the outputs of the engine, which are: OUT"),
