@@ -8,6 +8,7 @@ its nodes have or can pull, else one of this machine where CHARONIA_KUBERNETES n
 import contextlib
 import faulthandler
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -79,10 +80,12 @@ def cluster(pytestconfig) -> Iterator[Cluster]:
         pytest.skip("no cluster: set KUBECONFIG, CHARONIA_E2E_RUNTIME_IMAGE and CHARONIA_E2E_OPERATOR_IMAGE")
     if reason := LocalNode.unfit():
         pytest.skip(f"no cluster on this machine: {reason}")
+    # To be told to stop is no reason to leave a cluster behind.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     node = LocalNode(Path(scripts), CACHE / "node")
-    node.start()
-    pytestconfig.stash[_CLUSTER] = node
     try:
+        node.start()
+        pytestconfig.stash[_CLUSTER] = node
         yield node
     finally:
         node.stop()

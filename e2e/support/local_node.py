@@ -1,11 +1,13 @@
 """A cluster of one node on this machine, of the programs and scripts in the folder that CHARONIA_KUBERNETES names."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from e2e.support.cluster import Images
 from e2e.support.images import ImageFolder
@@ -30,6 +32,7 @@ class LocalNode:
         self._environment = {"NO_PROXY": "127.0.0.1,10.245.0.1,10.96.0.0/16,10.244.0.0/24"}
         self.kubectl = Kubectl("kubectl", {})
         self.images = Images("", "", "")
+        self._lock: IO[str] | None = None
 
     @staticmethod
     def unfit() -> str:
@@ -44,11 +47,19 @@ class LocalNode:
         return ""
 
     def start(self) -> None:
-        """With images of the Dockerfiles, and GPUs that are names only. What an earlier run left, were it killed, is taken away before."""
-        if self._folder.exists():
-            self.stop()
-            shutil.rmtree(self._folder)
-        self._folder.mkdir(parents=True)
+        """
+        With images of the Dockerfiles, and GPUs that are names only.
+
+        Waits for the end of another run. What one that was killed has left is taken away.
+        """
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = self._folder.with_suffix(".lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self._lock = lock
+        self._folder.mkdir(exist_ok=True)
+        self._script("stop")
+        shutil.rmtree(self._folder)
+        self._folder.mkdir()
         self._programs = Path(run([self._scripts / "unpack.sh"]).strip())
         self._environment |= {"KUBECONFIG": str(self._folder / "kubeconfig"), "KUBE_PROGRAMS": str(self._programs)}
         self.kubectl = Kubectl(self._programs / "kubectl", self._environment)
@@ -58,11 +69,13 @@ class LocalNode:
         self._script("image", *map(str, made.tars))
 
     def stop(self) -> None:
-        """End everything, and take away what it made outside its folder."""
-        self._script("stop")
+        """End what `start` began, as far as it came, and take away what it made outside its folder."""
+        if self._lock:
+            self._script("stop")
+            self._lock.close()
 
     def restart(self) -> None:
-        self.stop()
+        self._script("stop")
         self._begin()
 
     def helm(self, *arguments: str) -> str:

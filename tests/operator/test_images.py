@@ -1,6 +1,8 @@
 """What can be said of the images without building them."""
 
 import re
+import subprocess
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -23,6 +25,12 @@ class TestImages:
         users = [value for name, value in instructions(path) if name == "USER"]
 
         assert users == ["1000:1000"]
+
+    def test_a_linter_finds_nothing(self, path):
+        linter = Path(sysconfig.get_path("scripts"), "hadolint")
+        found = subprocess.run([linter, "--no-color", path], capture_output=True, text=True, check=False)
+
+        assert (found.returncode, found.stdout) == (0, "")
 
     def test_versions_are_pinned(self, path):
         stages = set()
@@ -55,6 +63,12 @@ def test_the_commands_are_the_packages():
     assert {"charonia", "tritonserver", "charonia-operator"} <= scripts.keys()
     assert 'CMD ["tritonserver"' in FILES[0].read_text()
     assert 'ENTRYPOINT ["charonia-operator"]' in FILES[1].read_text()
+
+
+def test_the_servers_image_is_what_the_readme_installs():
+    (told,) = re.findall(r"pip install (-c constraints.txt '.\[runtime\]')", (ROOT / "README.md").read_text())
+
+    assert f"RUN /opt/charonia/bin/pip install {told}\n" in FILES[0].read_text()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
