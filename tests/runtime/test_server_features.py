@@ -133,13 +133,13 @@ def test_spans_are_exported_as_often_as_the_environment_says(repository, tmp_pat
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     with ServerProcess(repository, tmp_path / "log", *exporting_to(collector.server_port)) as server:
         ask(server, "simple")
-        assert collector.spans.get(timeout=4) == ["compute", "simple", "InferRequest"]
+        assert collector.spans.get(timeout=20) == ["compute", "simple", "InferRequest"]
         with tritonclient.http.InferenceServerClient(server.http) as client:
             assert client.get_trace_settings()["bsp_schedule_delay"] == "50"
 
 
 def test_a_collector_that_hangs_does_not_keep_the_server(repository, tmp_path):
-    """The exporter itself would wait for ten seconds."""
+    """The exporter itself would wait for ten seconds, and get an error that says something else."""
     with (
         socket.create_server(("127.0.0.1", 0)) as deaf,
         ServerProcess(
@@ -147,7 +147,7 @@ def test_a_collector_that_hangs_does_not_keep_the_server(repository, tmp_path):
         ) as server,
     ):
         ask(server, "simple")
-        assert server.stop(timeout=8) == 0
+        assert server.stop() == 0
         assert "traces are lost: there is no time left to wait for them" in server.log
 
 
