@@ -31,7 +31,7 @@ class DeviceCopier(Protocol):
         """Copy `source` to the beginning of `target`, which is large enough."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class DeviceBuffer:
     """`nbytes` bytes at `address` of GPU `device_id`. They stay allocated as long as `owner` lives."""
 
@@ -56,7 +56,7 @@ class DeviceBuffer:
             self.copier.write(self, source)
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class DeviceArray:
     """
     A row-major tensor in a device buffer: as much of an array as batches need, and DLPack for frameworks.
