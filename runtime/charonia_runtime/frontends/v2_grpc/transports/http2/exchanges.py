@@ -11,7 +11,7 @@ from typing_extensions import override
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Listener, Method, Parts
 from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode, status_of
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import HEAD, TRAILERS, refusal_block, trailers_block
-from charonia_runtime.frontends.v2_grpc.transports.http2.compression import inflate, inflates_at_once
+from charonia_runtime.frontends.v2_grpc.transports.http2.compression import Compression, inflate, inflates_at_once
 from charonia_runtime.frontends.v2_grpc.transports.http2.errors import CallError
 from charonia_runtime.frontends.v2_grpc.transports.http2.framing import PREFIX, PREFIX_BYTES, Assembler
 from charonia_runtime.frontends.v2_grpc.transports.http2.heads import CallHead
@@ -29,17 +29,23 @@ class Exchange:
     Whoever ends it lets go of the listener, which holds its call: no cycle is left to the garbage collector.
     """
 
-    __slots__ = ("_compressed", "_deadline", "_has_head", "_head", "_listener", "_method", "_stream", "metadata")
+    __slots__ = (
+        "_compressed", "_compression", "_deadline", "_has_head", "_head", "_inflating", "_listener", "_method",
+        "_stream", "metadata",
+    )  # fmt: skip
 
-    def __init__(self, stream: Stream, head: CallHead, method: Method, level: str) -> None:
-        """`level` is that of compressed answers."""
+    def __init__(self, stream: Stream, head: CallHead, method: Method, compression: Compression) -> None:
         self.metadata = head.metadata
         self._stream = stream
         self._head = head
         self._method = method
         self._listener: Listener | None = None
         self._has_head = False
-        self._compressed = CompressedMessages(stream, head.reply_encoding, level) if head.reply_encoding else None
+        self._compression = compression
+        self._compressed: CompressedMessages | None = None
+        if head.reply_encoding:
+            self._compressed = CompressedMessages(stream, head.reply_encoding, compression.level)
+        self._inflating: asyncio.Future[bytes] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         if head.timeout_seconds is not None:
             self._deadline = asyncio.get_running_loop().call_later(head.timeout_seconds, self._expire)
@@ -115,6 +121,9 @@ class Exchange:
 
     def _let_go(self) -> None:
         self._listener = None
+        if self._inflating is not None:
+            self._inflating.cancel()
+            self._inflating = None
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -125,7 +134,7 @@ class Exchange:
 
     def _inflate_large(self, message: Buffer, go_on: Callable[[Buffer], None]) -> None:
         """Decompress a message in another thread, then go on with it. Raises CallError."""
-        inflating = asyncio.get_running_loop().run_in_executor(None, inflate, message, self._encoding())
+        inflating = self._inflating = self._compression.inflate_beside_the_loop(message, self._encoding())
         inflating.add_done_callback(partial(self._inflated, go_on))
 
     def _encoding(self) -> str:
@@ -135,10 +144,13 @@ class Exchange:
         return encoding
 
     def _inflated(self, go_on: Callable[[Buffer], None], inflating: asyncio.Future[bytes]) -> None:
-        if not self._stream.is_open or inflating.cancelled():
+        if inflating.cancelled():
             return
+        self._inflating = None
         try:
-            go_on(inflating.result())
+            content = inflating.result()
+            if self._stream.is_open:
+                go_on(content)
         except CallError as error:
             self._refuse(error.status)
         except Exception as error:  # noqa: BLE001 the thread's outermost boundary
@@ -150,8 +162,8 @@ class UnaryExchange(Exchange):
 
     __slots__ = ("_assembler", "_flag", "_message")
 
-    def __init__(self, stream: Stream, head: CallHead, method: Method, level: str) -> None:
-        super().__init__(stream, head, method, level)
+    def __init__(self, stream: Stream, head: CallHead, method: Method, compression: Compression) -> None:
+        super().__init__(stream, head, method, compression)
         self._message: Buffer | None = None
         self._flag = 0
         self._assembler: Assembler | None = None
@@ -208,8 +220,8 @@ class StreamExchange(Exchange):
 
     __slots__ = ("_arrived", "_assembler", "_has_ended", "_is_busy", "_is_held", "_is_opening", "refusal")
 
-    def __init__(self, stream: Stream, head: CallHead, method: Method, level: str) -> None:
-        super().__init__(stream, head, method, level)
+    def __init__(self, stream: Stream, head: CallHead, method: Method, compression: Compression) -> None:
+        super().__init__(stream, head, method, compression)
         self._assembler = Assembler()
         self._arrived: deque[tuple[int, Buffer]] = deque()
         self._is_held = False

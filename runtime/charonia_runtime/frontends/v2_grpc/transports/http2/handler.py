@@ -3,6 +3,7 @@
 from charonia_runtime.frontends.v2_grpc.calls import Methods
 from charonia_runtime.frontends.v2_grpc.options import Options
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import refusal_block
+from charonia_runtime.frontends.v2_grpc.transports.http2.compression import Compression
 from charonia_runtime.frontends.v2_grpc.transports.http2.exchanges import StreamExchange, UnaryExchange
 from charonia_runtime.frontends.v2_grpc.transports.http2.heads import CallHead, read_head
 from charonia_runtime.frontends.v2_grpc.transports.http2.refusal import Refusal
@@ -14,12 +15,17 @@ class Handler:
 
     def __init__(self, options: Options, methods: Methods) -> None:
         self._methods = methods
-        self._level = options.grpc_infer_response_compression_level
+        self._compresses = options.grpc_infer_response_compression_level != "none"
+        self._compression = Compression(options.grpc_infer_response_compression_level)
+
+    def close(self) -> None:
+        """No call comes any more."""
+        self._compression.close()
 
     def begin(self, stream: Stream) -> Receiver | None:
         head: CallHead | None = stream.head.note
         if head is None:
-            head = stream.head.note = read_head(stream.head, self._methods, compresses=self._level != "none")
+            head = stream.head.note = read_head(stream.head, self._methods, compresses=self._compresses)
         method = head.method
         if method is None:
             return Refusal(stream, head.answer, head.text)
@@ -27,6 +33,6 @@ class Handler:
         if refusal is not None:
             return Refusal(stream, refusal_block(refusal))
         if method.is_unary:
-            return UnaryExchange(stream, head, method, self._level)
-        exchange = StreamExchange(stream, head, method, self._level)
+            return UnaryExchange(stream, head, method, self._compression)
+        exchange = StreamExchange(stream, head, method, self._compression)
         return exchange if exchange.refusal is None else Refusal(stream, refusal_block(exchange.refusal))

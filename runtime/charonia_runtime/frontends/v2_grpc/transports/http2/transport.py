@@ -24,7 +24,8 @@ class Transport:
 
     def __init__(self, options: Options, methods: Methods) -> None:
         self._options = options
-        self._listener = Listener(Handler(options, methods), limits_of(options))
+        self._handler = Handler(options, methods)
+        self._listener = Listener(self._handler, limits_of(options))
         self._retiring: asyncio.TimerHandle | None = None
 
     async def start(self) -> str:
@@ -53,6 +54,7 @@ class Transport:
             self._retiring.cancel()
             self._retiring = None
         await self._listener.stop(timeout_seconds)
+        self._handler.close()
 
 
 def limits_of(options: Options) -> Limits:
