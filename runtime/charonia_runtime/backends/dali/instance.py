@@ -89,8 +89,9 @@ def _samples(batch: Batch, name: str) -> _Samples:
 
 
 def _on_host(output: Any) -> _Samples:
-    """A copy of an output's samples: DALI uses their memory again for the next batch."""
+    """A copy of an output's samples, as `as_array` makes one: DALI uses their memory again for the next batch."""
     output = output.as_cpu() if hasattr(output, "as_cpu") else output
     if output.is_dense_tensor():
-        return np.array(output.as_array())
+        array: Array = output.as_array()
+        return array
     return [np.array(output.at(index)) for index in range(len(output))]
