@@ -18,6 +18,11 @@ class S3Server(BucketServer):
 
     region = "us-east-1"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploaders: dict[str, dict[str, str]] = {}
+        """Key → the headers of the checksum that came with the upload."""
+
     def refusal(self, request: Request) -> Answer | None:
         found = _AUTHORIZATION.fullmatch(request.headers.get("Authorization", ""))
         if found is None:
@@ -60,7 +65,8 @@ class S3Server(BucketServer):
         return Answer(200, body.encode(), {"Content-Type": "application/xml"})
 
     def object_headers(self, found: Bytes) -> dict[str, str]:
-        return {"Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
+        key = next(key for key, each in self.objects.items() if each is found)
+        return {"Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", **self.uploaders.get(key, {})}
 
 
 def _canonical_hash(request: Request, signed: list[str]) -> str:

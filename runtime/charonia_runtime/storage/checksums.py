@@ -1,6 +1,7 @@
 """Checksums that stores offer, computed over bytes that arrive in order."""
 
 import hashlib
+import zlib
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -64,6 +65,19 @@ class _Crc64:
         return str(self._value)
 
 
+class _Crc32:
+    """The CRC-32 of zip files, in hexadecimal."""
+
+    def __init__(self) -> None:
+        self._value = 0
+
+    def update(self, data: bytes) -> None:
+        self._value = zlib.crc32(data, self._value)
+
+    def hexdigest(self) -> str:
+        return f"{self._value:08x}"
+
+
 @cache
 def _crc64() -> Callable[[bytes, int], int]:
     import crcmod
@@ -80,7 +94,9 @@ def crc64_is_fast() -> bool:
 ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "md5": lambda _: hashlib.md5(usedforsecurity=False),
     "md5-parts": _PartedMd5,
+    "crc32": lambda _: _Crc32(),
     "crc64": lambda _: _Crc64(),
+    "sha256": lambda _: hashlib.sha256(),
 }
 """Name → what makes a hasher, given the part size."""
 

@@ -85,7 +85,7 @@ class Transfer:
         """Every part is there: read the file once, from the page cache, and note that it is whole."""
         content = hashlib.sha256()
         checksum = self._promised(item, offered)
-        hashers: list[Hasher] = [content, hasher(checksum)] if checksum else [content]
+        hashers = _hashers(content, checksum)
         with open(self._staging.path(item.key), "rb", buffering=0) as copied:  # noqa: PTH123
             while chunk := copied.read(_CHUNK):
                 self._check()
@@ -93,7 +93,7 @@ class Transfer:
                 for each in hashers:
                     each.update(chunk)
             if checksum:
-                compare(item.key, checksum, hashers[1].hexdigest())
+                compare(item.key, checksum, hashers[-1].hexdigest())
             os.fchmod(copied.fileno(), 0o444)
             modified_ns = os.fstat(copied.fileno()).st_mtime_ns
         self._finish(item, content, modified_ns)
@@ -101,11 +101,11 @@ class Transfer:
     def _receive(self, item: StoredObject, descriptor: int, content: Hasher) -> None:
         with self._store.open_object(item, 0, item.size) as body:
             checksum = self._promised(item, body.checksum)
-            hashers = [content, hasher(checksum)] if checksum else [content]
+            hashers = _hashers(content, checksum)
             self._copy(item, body, descriptor, (0, item.size), hashers)
         if checksum:
             try:
-                compare(item.key, checksum, hashers[1].hexdigest())
+                compare(item.key, checksum, hashers[-1].hexdigest())
             except IntegrityError:
                 self._progress.take_back(item.size)
                 raise
@@ -142,6 +142,11 @@ class Transfer:
         self._check()
         self._staging.add_file(CopiedFile(item.key, item.size, item.tag, content.hexdigest(), modified_ns))
         self._progress.add(objects=1)
+
+
+def _hashers(content: Hasher, checksum: Checksum | None) -> list[Hasher]:
+    """What hashes a file: the SHA-256 of its content, and last what the store's checksum is compared with."""
+    return [content] if checksum is None or checksum.algorithm == "sha256" else [content, hasher(checksum)]
 
 
 def _refuse_length(item: StoredObject, received: int, expected: int) -> NoReturn:

@@ -1,6 +1,7 @@
 """URIs to places, folders of credentials to credentials, bytes to checksums."""
 
 import hashlib
+import zlib
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charonia_runtime.storage.access import Access, Credentials, CredentialsFolder, as_url
-from charonia_runtime.storage.checksums import hasher
+from charonia_runtime.storage.checksums import ALGORITHMS, hasher
 from charonia_runtime.storage.failures import CredentialsError, LocationError
 from charonia_runtime.storage.location import Location, is_remote, parse_location
 from charonia_runtime.storage.objects import Checksum
@@ -137,8 +138,11 @@ def test_checksums_do_not_depend_on_how_bytes_arrive(body, part_size, cuts):
     expected = {
         "md5": hashlib.md5(body).hexdigest(),
         "md5-parts": tag,
+        "crc32": f"{zlib.crc32(body):08x}",
         "crc64": str(crc64(body)),
+        "sha256": hashlib.sha256(body).hexdigest(),
     }
+    assert expected.keys() == ALGORITHMS.keys()
     bounds = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
     for algorithm, value in expected.items():
         made = hasher(Checksum(algorithm, value, part_size))

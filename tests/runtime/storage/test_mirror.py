@@ -1,9 +1,12 @@
 """A copy against everything that goes wrong: each fault has a clear reason, and nothing half done is ever live."""
 
+import base64
 import errno
+import hashlib
 import os
 import shutil
 import threading
+import zlib
 
 import pytest
 
@@ -225,6 +228,44 @@ def test_the_tag_of_an_upload_in_parts_is_checked(s3, tmp_path):
     s3.server.objects["team/repo/a/1/model.bin"].body = LARGE
     with pytest.raises(IntegrityError, match="md5-parts"):
         a_mirror(s3, tmp_path).sync()
+
+
+def encoded(digest):
+    return base64.b64encode(digest).decode()
+
+
+CRC32 = encoded(zlib.crc32(b"a").to_bytes(4, "big"))
+SHA256 = encoded(hashlib.sha256(b"a").digest())
+
+
+@pytest.mark.parametrize(
+    ("headers", "algorithm"),
+    [
+        ({"x-amz-checksum-crc32": CRC32, "x-amz-checksum-type": "FULL_OBJECT"}, "crc32"),
+        ({"x-amz-checksum-sha256": SHA256, "x-amz-checksum-crc32": CRC32}, "sha256"),
+        ({"x-amz-checksum-crc32": CRC32, "x-amz-checksum-type": "COMPOSITE"}, "md5"),
+        ({"x-amz-checksum-crc32": f"{CRC32}-1"}, "md5"),
+        ({"x-amz-checksum-crc32": "no base64"}, "md5"),
+        ({"x-amz-checksum-crc64nvme": "AAAAAAAAAAA="}, "md5"),
+    ],
+)
+def test_the_uploaders_checksum_comes_first(s3, tmp_path, headers, algorithm):
+    """It covers more of the way than the entity tag; where it does not speak of the whole object, that tag counts."""
+    s3.server.uploaders["team/repo/a/config.pbtxt"] = headers
+    a_mirror(s3, tmp_path, download=checked(Integrity.CHECKSUM)).sync()
+    assert live(tmp_path)["a/config.pbtxt"] == b"a"
+
+    found = s3.server.objects["team/repo/a/config.pbtxt"]
+    found.body, found.tag = b"?", found.tag[::-1]
+    with pytest.raises(IntegrityError, match=f"its {algorithm} is"):
+        a_mirror(s3, tmp_path).sync()
+
+
+def test_uploaders_checksums_are_asked_for(s3, tmp_path):
+    a_mirror(s3, tmp_path).sync()
+
+    gets = [each for each in s3.server.requests if each.method == "GET" and each.key]
+    assert {each.headers["x-amz-checksum-mode"] for each in gets} == {"ENABLED"}
 
 
 def test_size_integrity_asks_for_no_checksum(s3, tmp_path):

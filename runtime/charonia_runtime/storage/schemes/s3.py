@@ -1,5 +1,6 @@
 """`s3://`: Amazon S3 and whatever speaks its protocol, through boto3."""
 
+import base64
 import json
 import logging
 import os
@@ -78,7 +79,9 @@ class Store:
         wanted: dict[str, str] = {} if (start, stop) == (0, item.size) else {"Range": f"bytes={start}-{stop - 1}"}
         answer = self._call("get_object", key=item.key, Key=key, IfMatch=f'"{item.tag}"', **wanted)
         body = answer["Body"]
-        return Body(self._read(body, item.key), body.close, self._checksum(item, answer, first=start == 0))
+        checksum = None if wanted else _uploaders_checksum(answer)
+        checksum = checksum or self._checksum(item, answer, first=start == 0)
+        return Body(self._read(body, item.key), body.close, checksum)
 
     def close(self) -> None:
         self._client.close()
@@ -95,7 +98,7 @@ class Store:
             session.set_credentials(named["key_id"], named.get("secret_key", ""), named.get("session_token") or None)
         try:
             anonymous = access.anonymous or session.get_credentials() is None
-            return boto3.Session(botocore_session=session).client(
+            client = boto3.Session(botocore_session=session).client(
                 "s3",
                 endpoint_url=endpoint or None,
                 region_name=access.setting("region")
@@ -113,8 +116,10 @@ class Store:
                     s3={"addressing_style": self._style(endpoint)},
                 ),
             )
+            client.meta.events.register("before-call.s3.GetObject", _ask_for_checksums)
         except (botocore.exceptions.BotoCoreError, ValueError) as error:
             raise LocationError(f"cannot reach the bucket '{self._bucket}': {error}") from error
+        return client
 
     def _style(self, endpoint: str) -> str:
         if self._access.addressing_style == "auto":
@@ -193,6 +198,29 @@ class Store:
             return self._access.folder.credentials().masked
         credentials = self._client._request_signer._credentials  # noqa: SLF001 - the only way to what was signed with
         return f"{credentials.access_key[:4]}****" if credentials else "none, the request was not signed"
+
+
+def _ask_for_checksums(params: Any, **_: Any) -> None:
+    """By the header alone: botocore would compute them as well where it is told by a parameter."""
+    params["headers"]["x-amz-checksum-mode"] = "ENABLED"
+
+
+def _uploaders_checksum(answer: Mapping[str, Any]) -> Checksum | None:
+    """
+    Of the whole object, computed where it was uploaded, as SDKs do since 2025.
+
+    It covers the way to the store, too, which an entity tag does not, and costs less.
+    """
+    if answer.get("ChecksumType", "FULL_OBJECT") != "FULL_OBJECT":
+        return None
+    for field, algorithm in (("ChecksumSHA256", "sha256"), ("ChecksumCRC32", "crc32")):
+        try:
+            value = base64.b64decode(answer.get(field, ""), validate=True)
+        except ValueError:
+            continue  # of the parts of an upload
+        if value:
+            return Checksum(algorithm, value.hex())
+    return None
 
 
 class _FolderCredentials(botocore.credentials.Credentials):  # type: ignore[misc]
