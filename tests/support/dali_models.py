@@ -4,24 +4,19 @@ DALI pipelines, and models loaded by the dali backend without the engine.
 This module imports nvidia.dali: tests import it after `pytest.importorskip("nvidia.dali")`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from nvidia import dali
 from nvidia.dali import fn
 
-from charonia_runtime.backends import load_backend
 from charonia_runtime.backends.dali.library import DATATYPES
-from charonia_runtime.core.backend import ModelFiles
-from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.datatypes import DataType
-from tests.support.batches import RecordedBatch, a_batch
+from tests.support import loaded_models
 from tests.support.configs import a_config
-from tests.support.loaded_models import execute
 
-CPU = Placement("m_0", InstanceKind.CPU)
 _NUMBERS = {datatype: number for number, datatype in DATATYPES.items()}
 
 
@@ -50,17 +45,5 @@ def dali_config(**changes: Any) -> ModelConfig:
     return a_config("m", **({"backend": "dali", "max_batch_size": 0, "inputs": (), "outputs": ()} | changes))
 
 
-class Loaded:
-    """A model's folder, loaded, with one instance."""
-
-    def __init__(self, directory: Path, config: ModelConfig, **settings: str) -> None:
-        self.backend: Any = load_backend("dali")(ModelFiles(config.name, 1, directory, directory / "1", settings))
-        self.config = self.backend.auto_complete(config)
-
-    def load(self) -> "Loaded":
-        self.backend.load(self.config)
-        self.instance = self.backend.create_instance(CPU)
-        return self
-
-    def run(self, *requests: Mapping[str, np.ndarray[Any, Any]], **named: Any) -> RecordedBatch:
-        return execute(self.instance, a_batch(self.config, *requests, **named))
+class Loaded(loaded_models.Loaded):
+    backend_name = "dali"

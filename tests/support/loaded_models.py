@@ -1,16 +1,21 @@
-"""A backend's model, loaded and executed the way the engine does it, without the engine."""
+"""A backend's model, loaded and executed the way the engine does it, without the engine; in a thread or in none."""
 
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+import numpy as np
+
+from charonia_runtime.backends import load_backend
 from charonia_runtime.core.backend import Backend, ModelFiles
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.errors import InferenceError, InternalError
-from tests.support.batches import RecordedBatch
+from tests.support.batches import RecordedBatch, a_batch
+
+CPU = Placement("m_0", InstanceKind.CPU)
 
 
 class LoadedModel:
@@ -68,6 +73,26 @@ class LoadedModel:
 
     async def _in_thread(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+
+class Loaded:
+    """A model in one folder, in this thread: completed at once, loaded by `load` with one instance."""
+
+    backend_name: ClassVar[str]
+
+    def __init__(self, directory: Path, config: ModelConfig, **settings: str) -> None:
+        files = ModelFiles(config.name, 1, directory, directory / "1", settings)
+        self.backend: Any = load_backend(self.backend_name)(files)
+        self.config: ModelConfig = self.backend.auto_complete(config)
+
+    def load(self) -> Self:
+        self.backend.load(self.config)
+        self.instance: Any = self.backend.create_instance(CPU)
+        return self
+
+    def run(self, *requests: Mapping[str, np.ndarray[Any, Any]], **named: Any) -> RecordedBatch:
+        """One batch of these requests. `named` are the arguments of `a_batch`."""
+        return execute(self.instance, a_batch(self.config, *requests, **named))
 
 
 def execute(instance: Any, batch: RecordedBatch) -> RecordedBatch:

@@ -4,7 +4,7 @@ OpenVINO models, and models loaded by the openvino backend without the engine.
 This module imports openvino: tests import it after `pytest.importorskip("openvino")`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,9 @@ import numpy as np
 import openvino
 from openvino import opset13 as operations
 
-from charonia_runtime.backends import load_backend
 from charonia_runtime.backends.openvino.library import ELEMENT_NAMES
-from charonia_runtime.core.backend import ModelFiles
-from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.datatypes import DataType
-from tests.support.batches import RecordedBatch, a_batch
-from tests.support.loaded_models import execute
-
-CPU = Placement("m_0", InstanceKind.CPU)
+from tests.support import loaded_models
 
 
 def parameter(name: str, shape: Sequence[int], datatype: DataType = DataType.FP32) -> Any:
@@ -71,17 +65,5 @@ def save(made: Any, directory: Path) -> Path:
     return directory
 
 
-class Loaded:
-    """A model's folder, loaded, with one instance."""
-
-    def __init__(self, directory: Path, config: ModelConfig, **settings: str) -> None:
-        self.backend: Any = load_backend("openvino")(ModelFiles(config.name, 1, directory, directory / "1", settings))
-        self.config = self.backend.auto_complete(config)
-
-    def load(self) -> "Loaded":
-        self.backend.load(self.config)
-        self.instance = self.backend.create_instance(CPU)
-        return self
-
-    def run(self, *requests: Mapping[str, np.ndarray[Any, Any]], **named: Any) -> RecordedBatch:
-        return execute(self.instance, a_batch(self.config, *requests, **named))
+class Loaded(loaded_models.Loaded):
+    backend_name = "openvino"

@@ -8,19 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from charonia_runtime.backends import load_backend
 from charonia_runtime.backends.tensorflow.library import DATATYPES, import_library
-from charonia_runtime.core.backend import ModelFiles
-from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
+from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.datatypes import DataType
-from tests.support.batches import RecordedBatch, a_batch
+from tests.support import loaded_models
 from tests.support.configs import a_config
-from tests.support.loaded_models import execute
 
 tensorflow = import_library()
-CPU = Placement("m_0", InstanceKind.CPU)
 NUMBERS = {datatype: number for number, datatype in DATATYPES.items()}
 
 
@@ -87,17 +81,5 @@ def tensorflow_config(**changes: Any) -> ModelConfig:
     return a_config("m", **(fields | {"inputs": (), "outputs": ()} | changes))
 
 
-class Loaded:
-    """A model's folder, loaded, with one instance."""
-
-    def __init__(self, directory: Path, config: ModelConfig, **settings: str) -> None:
-        self.backend: Any = load_backend("tensorflow")(ModelFiles(config.name, 1, directory, directory / "1", settings))
-        self.config = self.backend.auto_complete(config)
-
-    def load(self) -> "Loaded":
-        self.backend.load(self.config)
-        self.instance = self.backend.create_instance(CPU)
-        return self
-
-    def run(self, *requests: Mapping[str, np.ndarray[Any, Any]], **named: Any) -> RecordedBatch:
-        return execute(self.instance, a_batch(self.config, *requests, **named))
+class Loaded(loaded_models.Loaded):
+    backend_name = "tensorflow"
