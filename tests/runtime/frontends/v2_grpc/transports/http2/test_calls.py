@@ -280,7 +280,10 @@ async def test_a_refusal_needs_no_whole_message(connect: MakeClient) -> None:
 
 
 @pytest.mark.parametrize("fields", [head("/no.Service/Call"), head(content_type="text/html")])
-async def test_a_refusal_needs_no_message_in_the_end(connect: MakeClient, fields: list[tuple[str, str]]) -> None:
+async def test_a_refusal_needs_no_message_in_the_end(
+    connect: MakeClient, fields: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("charonia_runtime.frontends.v2_grpc.transports.http2.refusal._PATIENCE_SECONDS", 0.02)
     client = connect()
     stream_id = client.h2.get_next_available_stream_id()
     client.h2.send_headers(stream_id, fields)
