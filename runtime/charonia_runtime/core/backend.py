@@ -41,6 +41,8 @@ class BackendTraits:
     """
     on_event_loop: bool = False
     """Whether `create_instance` gives a `LoopInstance` instead of an `Instance`."""
+    answers_later: bool = False
+    """Whether such an instance may answer requests after their execution although the model is not decoupled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class ModelFiles:
     call_soon: Callable[..., object] | None = None
     """Runs a function on the server's event loop, from any thread; None where no loop runs yet."""
     backend_directory: Path = Path("/opt/tritonserver/backends")
-    """Where `<backend>/model.py` lies for backends that are written in Python."""
+    """Where `<backend>/backend.py`, or `<backend>/model.py`, lies for backends of the operator's own."""
     custom_metrics: CustomMetrics = field(default_factory=CustomMetrics)
     """Where models keep metrics of their own."""
 
@@ -95,7 +97,8 @@ class LoopInstance(Protocol):
         """
         Start a batch, without blocking. Call `done` on the event loop once its execution is over.
 
-        The batch's requests are answered before that, or later where the model is decoupled. With `more`, another batch
+        The batch's requests are answered before that, or later where the model is decoupled or the backend says that
+        its instances may do so. With `more`, another batch
         follows at once, to be executed after this one: what starts them may wait for the last, which has no `more`.
         """
 
@@ -122,7 +125,8 @@ class Backend(Protocol):
         """
         Fill in what the model file tells and `config` leaves open.
 
-        May change only inputs, outputs, max_batch_size, scheduling and decoupled; the engine renders the document anew.
+        May change only inputs, outputs, max_batch_size, scheduling and decoupled, and add parameters; the engine renders
+        the document anew.
         """
 
     def load(self, config: ModelConfig) -> None:

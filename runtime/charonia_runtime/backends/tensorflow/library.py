@@ -27,7 +27,8 @@ def import_library() -> Any:
             import tensorflow as tf
     except (ImportError, TypeError) as error:  # a protobuf that does not fit shows as either
         raise UnavailableError(
-            f'the tensorflow backend needs the tensorflow package: pip install "charonia[tensorflow]" ({error})'
+            'the tensorflow backend needs the tensorflow package: pip install "charonia[tensorflow]", without GPUs '
+            f'"charonia[tensorflow-cpu]" ({error})'
         ) from error
     return tf
 
