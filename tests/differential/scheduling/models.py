@@ -75,6 +75,25 @@ def first(request, name):
     value = tensor.as_numpy().reshape(-1)[0]
     return value.decode() if isinstance(value, bytes) else value.item()
 """
+REPEATER = '''
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    """Answers as often as VALUE says, each time with another number; 13 is an error instead."""
+
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            for number in range(int(pb_utils.get_input_tensor_by_name(request, "VALUE").as_numpy()[0])):
+                if number == 13:
+                    sender.send(pb_utils.InferenceResponse(error=pb_utils.TritonError("no 13")))
+                    break
+                made = pb_utils.Tensor("OUT", np.array([number], np.int32))
+                sender.send(pb_utils.InferenceResponse([made]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+'''
 
 _TENSORS = """
 backend: "python"
@@ -109,6 +128,12 @@ _STATES = """
 _LEVELS = """
   priority_levels: 3 default_priority_level: 2
   priority_queue_policy { key: 1 value { max_queue_size: 2 } }
+"""
+_REPEATING = """
+backend: "python"
+model_transaction_policy { decoupled: true }
+input { name: "VALUE" data_type: TYPE_INT32 dims: [ 1 ] }
+output { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }
 """
 
 OBSERVERS = {
@@ -162,6 +187,9 @@ ENSEMBLES = {
     ),
     "to_batches": _ensemble(_step("single", "VALUE", OUT="once"), _AGAIN, rows=0),
     "from_batches": _ensemble(_step("plain", "VALUE", OUT="once"), _step("single", "once", OUT="OUT", SEEN="SEEN")),
+    "stream": _ensemble(
+        _step("repeating", "VALUE", OUT="number"), _step("single", "number", OUT="OUT", SEEN="SEEN"), rows=0
+    ),
     "cached_chain": _ensemble(_step("plain", "VALUE", OUT="once"), _AGAIN) + " response_cache { enable: true }",
 }
 
@@ -173,6 +201,7 @@ def write_repository(folder: Path) -> Path:
     for name, config in OBSERVERS.items():
         parameters = f'parameters {{ key: "gate" value {{ string_value: "{gate}" }} }}'
         _write(repository / name, f"{_TENSORS}{config}\n{parameters}\n", OBSERVER)
+    _write(repository / "repeating", _REPEATING, REPEATER)
     states = repository / "stateful" / "initial_state"
     states.mkdir()
     (states / "seven").write_bytes((7).to_bytes(4, "little"))

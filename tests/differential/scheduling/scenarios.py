@@ -54,7 +54,7 @@ class Conversation:
     ) -> Future[Any]:
         """Send a request; what comes of it is there later."""
         body: dict[str, Any] = {"id": request_id, "parameters": parameters}
-        shape = [len(values)] if model in {"single", "to_batches"} else [len(values), 1]
+        shape = [len(values)] if model in {"single", "to_batches", "stream"} else [len(values), 1]
         body["inputs"] = [{"name": "VALUE", "datatype": "INT32", "shape": shape, "data": list(values)}]
         if outputs:
             body["outputs"] = [{"name": name} for name in outputs]
@@ -74,6 +74,12 @@ class Conversation:
         occupation = Occupation(self.begin(model, -self._doors, **fields), door)
         self._until(door.with_name(f"{door.name}-reached").exists)
         return occupation
+
+    def stream(self, model: str, value: int) -> list[Any]:
+        """Every response of a decoupled model, what models saw left out."""
+        _, text = self._request("POST", f"/v2/models/{model}/generate_stream", json.dumps({"VALUE": value}))
+        events = [json.loads(line.removeprefix("data: ")) for line in text.decode().splitlines() if line]
+        return [{name: said for name, said in event.items() if name != "SEEN"} for event in events]
 
     def is_ready(self) -> bool:
         try:
@@ -330,6 +336,14 @@ def failing_ensembles(talk: Conversation) -> Any:
     return heard
 
 
+def streams(talk: Conversation) -> Any:
+    """Each response of a decoupled step goes its own way through the rest; an error of it ends the ensemble."""
+    heard: list[Any] = [talk.stream("repeating", value) for value in (0, 1, 3, 15)]
+    heard += [talk.stream("stream", value) for value in (1, 3)]
+    heard += [talk.ask("stream", 3), talk.statistics("stream")["executions"] > 0]
+    return heard
+
+
 def sequences_in_ensembles(talk: Conversation) -> Any:
     """A step's sequence is the ensemble's."""
     return [
@@ -360,5 +374,5 @@ def cached(talk: Conversation) -> Any:
 SCENARIOS = (
     plain, batching, preferring, levels, limited, rejecting, overriding, putting_off,
     direct, refusals, started_twice, waiting_for_a_place, out_of_patience, oldest, stateful, iterative,
-    ensembles, failing_ensembles, sequences_in_ensembles, cached,
+    ensembles, failing_ensembles, streams, sequences_in_ensembles, cached,
 )  # fmt: skip
