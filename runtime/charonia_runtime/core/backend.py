@@ -125,8 +125,8 @@ class Backend(Protocol):
         """
         Fill in what the model file tells and `config` leaves open.
 
-        May change only inputs, outputs, max_batch_size, scheduling and decoupled, and add parameters; the engine renders
-        the document anew.
+        May change only inputs, outputs, max_batch_size, scheduling and decoupled, and add parameters; the engine
+        renders the document anew.
         """
 
     def load(self, config: ModelConfig) -> None:
