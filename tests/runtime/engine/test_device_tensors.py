@@ -172,8 +172,11 @@ async def test_regions_are_read_and_written(
     assert (content[2:] == factor).all()
 
 
-async def test_between_regions_nothing_goes_through_the_host(engine: Engine, gpus: FakeGpus) -> None:
-    await infer(engine, "first", SharedMemoryRef("in", 32), [to_region("OUT")])
+@pytest.mark.parametrize(("model", "output"), [("first", "OUT"), ("gpu_chain", "t2")])
+async def test_between_regions_nothing_goes_through_the_host(
+    engine: Engine, gpus: FakeGpus, model: str, output: str
+) -> None:
+    await infer(engine, model, SharedMemoryRef("in", 32), [to_region(output)])
     assert gpus.copies == {"gpu to gpu": 1}  # the input is used where it lies
 
 

@@ -18,19 +18,30 @@ from charonia_runtime.engine.execution.copies import ModelCopy
 class Member:
     """The model of one step, and what its requests need again and again."""
 
-    __slots__ = ("_dims", "batches", "copy", "decoupled", "limit", "outputs")
+    __slots__ = ("_dims", "_step", "batches", "copy", "decoupled", "limit", "outputs")
 
     def __init__(
         self, step: Step, copy: ModelCopy, limit: StepLimit | None, *, on_device: Collection[str] = ()
     ) -> None:
         """`on_device`: the ensemble's tensors that every reader takes from a GPU's memory."""
         config = copy.config
+        self._step = step
         self.copy = copy
         self.batches = config.batches
         self.decoupled = config.decoupled
         self.limit = limit
         self.outputs = [RequestedOutput(inner, on_device=outer in on_device) for inner, outer in step.outputs.items()]
         self._dims = {spec.name: spec.dims for spec in config.inputs}
+
+    def outputs_for(self, regions: Collection[str]) -> list[RequestedOutput]:
+        """`outputs`, where a client has `regions` of the ensemble's tensors written to its own memory on a GPU."""
+        if not regions:
+            return self.outputs
+        outer = self._step.outputs
+        return [
+            RequestedOutput(output.name, on_device=output.on_device or outer[output.name] in regions)
+            for output in self.outputs
+        ]
 
     def input(self, name: str, value: Value) -> Tensor | None:
         """The tensor as this model's input `name`; None where there is none."""

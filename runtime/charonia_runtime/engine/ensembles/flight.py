@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.errors import CancelledError, InferenceError, InvalidArgumentError
 from charonia_runtime.core.request import (
     InferenceRequest,
@@ -26,8 +27,8 @@ class Flight:
     """
 
     __slots__ = (
-        "_computed", "_crew", "_delivery", "_failure", "_held", "_landed", "_over", "_propagation", "_running",
-        "_start_ns", "_waiting", "request",
+        "_computed", "_crew", "_delivery", "_failure", "_held", "_landed", "_over", "_propagation", "_regions",
+        "_running", "_start_ns", "_waiting", "request",
     )  # fmt: skip
 
     def __init__(self, request: InferenceRequest, plan: Plan, crew: Crew, landed: Callable[["Flight"], None]) -> None:
@@ -49,6 +50,7 @@ class Flight:
         self._over = False
         """Whether the final answer is sent, or on its way."""
         self._delivery = Delivery(request, crew.finisher, self._land_if_done)
+        self._regions = [output.name for output in request.outputs if isinstance(output.memory, DeviceBuffer)]
 
     # --- life ---
 
@@ -156,7 +158,7 @@ class Flight:
             _StepSink(self, run),
             member.copy.version,
             request.id,
-            member.outputs,
+            member.outputs_for(self._regions),
             request.parameters,
             run.sequence or request.sequence,
             request.priority,
