@@ -17,7 +17,7 @@ from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.schedulers.sequence.direct import NullRequest
 from tests.support.sequences import IDLE_US, MS, STATE, a_scheduler, a_sequence_config, a_step, input_of
 
-INSTANCES = (1, 2)
+MOST_INSTANCES = 3
 MAXIMUM = 3
 DELAY_US = 2_000
 IDS = st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
@@ -43,7 +43,10 @@ class Sequences(RuleBasedStateMachine):
         self.direct = isinstance(strategy, DirectStrategy)
         self.capacity = MAXIMUM if self.direct else strategy.max_candidate_sequences
         self.delay_ns = strategy.max_queue_delay_us * 1000
-        self.scheduler = a_scheduler(config, INSTANCES, {"STATE_IN": a_state(0)})
+        self.scheduler = a_scheduler(config, (1, 2), {"STATE_IN": a_state(0)})
+        self.instances = [1, 2]
+        self.retired = set()
+        self.made = 2
         self.now = 0
         self.running = {}
         self.waiting = defaultdict(list)
@@ -74,7 +77,10 @@ class Sequences(RuleBasedStateMachine):
 
     # --- executions ---
 
-    @rule(slot=st.sampled_from(INSTANCES))
+    @rule(data=st.data())
+    def run_any(self, data):
+        self.run(data.draw(st.sampled_from(self.instances)))
+
     def run(self, slot):
         if slot in self.running:
             return
@@ -125,6 +131,30 @@ class Sequences(RuleBasedStateMachine):
         for place in again:
             self.waiting[batch[place][0]].insert(0, batch[place][1])
 
+    # --- instances ---
+
+    @precondition(lambda self: len(self.instances) < MOST_INSTANCES)
+    @rule()
+    def add_instance(self):
+        self.made += 1
+        self.instances.append(self.made)
+        self.scheduler.add_instance(self.made, self.now)
+
+    @precondition(lambda self: len(self.instances) - len(self.retired) > 1)
+    @rule(data=st.data())
+    def retire_instance(self, data):
+        slot = data.draw(st.sampled_from([slot for slot in self.instances if slot not in self.retired]))
+        self.scheduler.retire_instance(slot)
+        self.retired.add(slot)
+
+    @invariant()
+    def what_is_retired_and_vacant_goes(self):
+        for slot in sorted(getattr(self, "retired", ())):
+            if slot not in self.running and self.scheduler.is_vacant(slot):
+                self.scheduler.remove_instance(slot)
+                self.instances.remove(slot)
+                self.retired.remove(slot)
+
     # --- time and cancellation ---
 
     @rule(milliseconds=st.sampled_from([1, 2, 4, 200, IDLE_US // 1000]))
@@ -166,7 +196,9 @@ class Sequences(RuleBasedStateMachine):
         assert all(0 <= instance.occupied <= self.capacity for instance in instances)
         backlogged = [sequence for sequence, waiting in self.waiting.items() if waiting and sequence.instance is None]
         if backlogged:
-            assert all(instance.occupied == self.capacity for instance in instances), "a slot is free"
+            serving = [instance for instance in instances if not instance.retired]
+            assert all(instance.occupied == self.capacity for instance in serving), "a slot is free"
+            assert len(serving) == len(self.instances) - len(self.retired)
 
     def teardown(self):
         """Once everything has run and fallen silent, every slot is free."""
@@ -182,11 +214,11 @@ class Sequences(RuleBasedStateMachine):
                 self.scheduler.finish(slot, self.now, states, ())
             self.now += IDLE_US * 1000
             self.time_is_obeyed()
-            for slot in INSTANCES:
+            for slot in self.instances:
                 self.run(slot)
         self.now += IDLE_US * 1000
         self.time_is_obeyed()
-        assert all(self.scheduler.is_vacant(slot) for slot in INSTANCES)
+        assert all(self.scheduler.is_vacant(slot) for slot in self.instances)
         assert len(self.scheduler) == 0
         assert self.scheduler.wake_at(idle=True) is None
 
