@@ -22,6 +22,7 @@ max_batch_size: 1
 input { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 512 ] }
 output { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 1 ] }
 sequence_batching {
+  max_sequence_idle_microseconds: 60000000
   control_input { name: "START__1" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }
 }
 instance_group { count: 2 kind: KIND_CPU }
