@@ -91,9 +91,26 @@ def describe(error: BaseException) -> str:
     """
     An exception as Triton shows it: type and text, then the frames of the model's code, innermost first.
 
-    Our own frames, below the model's, are left out.
+    Our own frames, below the model's, are left out. An exception that fails to say what it is does not hide that there
+    was one.
     """
-    text = f"{type(error).__name__}: {error}"
+    text, another = _text(error)
+    described = _with_frames(text, error)
+    if another is not None:
+        described += f"\nMESSAGE UNAVAILABLE DUE TO EXCEPTION: {_with_frames(_text(another)[0], another)}"
+    return described
+
+
+def _text(error: BaseException) -> tuple[str, BaseException | None]:
+    """An exception's type and text, and what its own code raised when it was asked for the text."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {str(error) or '<EMPTY MESSAGE>'}", None
+    except BaseException as another:  # noqa: BLE001  # whatever the model's code raises
+        return f"{name}: <MESSAGE UNAVAILABLE DUE TO ANOTHER EXCEPTION>", another
+
+
+def _with_frames(text: str, error: BaseException) -> str:
     trace = error.__traceback__
     if trace is None:
         return text

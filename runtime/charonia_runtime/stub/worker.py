@@ -42,6 +42,7 @@ def run(  # noqa: PLR0917
     os.register_at_fork(after_in_child=lambda: os.close(own_end.detach()))
     for alias in ("triton_python_backend_utils", "c_python_backend_utils"):
         sys.modules[alias] = triton_python_backend_utils
+    triton_python_backend_utils.__name__ = "triton_python_backend_utils"
     session.send(FrameKind.STARTED)
     Worker(session, questions).serve()
 

@@ -179,6 +179,23 @@ async def test_a_model_that_is_not_decoupled_may_use_the_sender(tmp_path: Path) 
     assert batch.responses_to(1)[-1].flag_only
 
 
+async def test_a_model_that_is_not_decoupled_may_answer_later(tmp_path: Path) -> None:
+    body = """
+    def execute(self, requests):
+        for request, seconds in zip(requests, (0.02, 0.01)):
+            threading.Timer(seconds, self.answer, (request.get_response_sender(),)).start()
+        return None if len(requests) == 1 else [None, None]
+
+    def answer(self, sender):
+        sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.ones(1, np.float32))]), flags=1)
+"""
+    async with PythonModel(tmp_path, body) as model:
+        first = await model.run(*[np.zeros(1, np.float32)] * 2)
+        second = await model.run(np.zeros(1, np.float32))
+    assert [values(first, index) for index in range(2)] == [[1], [1]]
+    assert values(second, 0) == [1]
+
+
 async def test_returning_something_is_an_error(tmp_path: Path) -> None:
     async with PythonModel(
         tmp_path, "\n    def execute(self, requests):\n        return []\n", config=DECOUPLED

@@ -71,11 +71,36 @@ async def test_an_exception_shows_the_model_s_frames_innermost_first(tmp_path: P
         ("sys.exit(3)", "SystemExit: 3"),
         ("raise pb_utils.TritonModelException('pbboom')", "TritonModelException: pbboom"),
         ("pb_utils.Tensor('', np.zeros(1))", "TritonModelException: Tensor name cannot be an empty string."),
+        ("raise ValueError", "ValueError: <EMPTY MESSAGE>"),
     ],
 )
 async def test_any_exception_is_an_answer(tmp_path: Path, statement: str, text: str) -> None:
     async with PythonModel(tmp_path, f"\n    def execute(self, requests):\n        {statement}\n") as model:
         assert await model.error() == f"{PREFIX}{text}\n\nAt:\n  {tmp_path}/1/model.py(10): execute\n"
+
+
+async def test_an_exception_that_cannot_say_what_it_is(tmp_path: Path) -> None:
+    body = """
+    def execute(self, requests):
+        class Mute(Exception):
+            def __str__(self):
+                return 1 // 0
+        raise Mute
+"""
+    async with PythonModel(tmp_path, body) as model:
+        file = f"{tmp_path}/1/model.py"
+        assert await model.error() == (
+            f"{PREFIX}Mute: <MESSAGE UNAVAILABLE DUE TO ANOTHER EXCEPTION>\n\nAt:\n  {file}(13): execute\n\n"
+            "MESSAGE UNAVAILABLE DUE TO EXCEPTION: ZeroDivisionError: integer division or modulo by zero\n\n"
+            f"At:\n  {file}(12): __str__\n"
+        )
+
+
+async def test_the_module_has_triton_s_name(tmp_path: Path) -> None:
+    async with PythonModel(
+        tmp_path, "\n    def execute(self, requests): raise ValueError(pb_utils.__name__)\n"
+    ) as model:
+        assert "ValueError: triton_python_backend_utils\n" in await model.error()
 
 
 async def test_a_model_without_execute_says_so(tmp_path: Path) -> None:
@@ -168,7 +193,8 @@ async def test_inputs_may_come_back_and_be_changed_in_place(tmp_path: Path) -> N
             ]))
         return answers
 """
-    async with PythonModel(tmp_path, body) as model:
+    config = an_echo_config(outputs=(a_tensor("OUT", DataType.FP32, -1), a_tensor("IN", DataType.FP32, -1)))
+    async with PythonModel(tmp_path, body, config=config) as model:
         sent = np.arange(50_000, dtype=np.float32)
         kept = []
         for round_ in range(5):
@@ -182,15 +208,16 @@ async def test_inputs_may_come_back_and_be_changed_in_place(tmp_path: Path) -> N
 
 
 async def test_outputs_are_passed_on_as_the_model_made_them(tmp_path: Path) -> None:
+    """All that the configuration names, however often; others are dropped."""
     expression = (
-        "[pb_utils.InferenceResponse([pb_utils.Tensor('OUT', np.array(3.0)), "
-        "pb_utils.Tensor('EXTRA', np.asfortranarray([[1, 2], [3, 4]])), pb_utils.Tensor('OUT', np.zeros((0, 2)))])]"
+        "[pb_utils.InferenceResponse([pb_utils.Tensor('OUT', np.array(3.0)), pb_utils.Tensor('EXTRA', np.zeros(1)), "
+        "pb_utils.Tensor('OUT', np.asfortranarray([[1, 2], [3, 4]])), pb_utils.Tensor('OUT', np.zeros((0, 2)))])]"
     )
     async with PythonModel(tmp_path, returning(expression)) as model:
         (response,) = (await model.run(np.zeros(1, np.float32))).responses_to(0)
     assert [(tensor.name, tensor.datatype, tensor.shape) for tensor in response.outputs] == [
         ("OUT", DataType.FP64, ()),
-        ("EXTRA", DataType.INT64, (2, 2)),
+        ("OUT", DataType.INT64, (2, 2)),
         ("OUT", DataType.FP64, (0, 2)),
     ]
     assert response.outputs[1].as_numpy().tolist() == [[1, 2], [3, 4]]

@@ -33,7 +33,7 @@ class Backend:
     """
 
     traits: ClassVar[BackendTraits] = BackendTraits(
-        default_model_filename=_MODEL_FILE, optional_inputs=True, on_event_loop=True
+        default_model_filename=_MODEL_FILE, optional_inputs=True, on_event_loop=True, answers_later=True
     )
 
     def __init__(self, files: ModelFiles) -> None:

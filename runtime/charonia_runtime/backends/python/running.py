@@ -56,6 +56,8 @@ class RunningBatches:
         self._input_shapes = {
             spec.name: partial(_backend_shape, spec, lead) for spec in config.inputs if spec.reshape is not None
         }
+        self._output_names = frozenset([spec.name for spec in config.outputs])
+        """What else a model makes is dropped, as in Triton."""
         self._reshaped_outputs = {spec.name: spec for spec in config.outputs if spec.reshape is not None}
         self._iterative = isinstance(config.scheduling, SequenceBatching) and config.scheduling.iterative
         self._prefix = f"Failed to process the request(s) for model '{name}', message: "
@@ -107,7 +109,6 @@ class RunningBatches:
         if not running.executed:
             running.executed = True
             running.done()
-            self._release(running)  # the engine has answered what the model forgot
 
     def forget(self, running: RunningBatch) -> None:
         """The child will never see the batch."""
@@ -234,7 +235,8 @@ class RunningBatches:
             error = ERROR_CLASSES[response.code](response.message)
             running.batch.respond_error(index, error, final=final, chosen_by_model=True)
             return
-        outputs = response.outputs
+        names = self._output_names
+        outputs = [tensor for tensor in response.outputs if tensor.name in names]
         if self._reshaped_outputs:
             try:
                 outputs = [self._client_tensor(tensor) for tensor in outputs]

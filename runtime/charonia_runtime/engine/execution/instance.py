@@ -184,7 +184,7 @@ class InstanceThread:
 
 class LoopRunner:
     """
-    Drives an instance that runs elsewhere, without a thread. Decoupled models may answer after they are free.
+    Drives an instance that runs elsewhere, without a thread. Some models may answer after they are free.
 
     The batches of a hand-over are begun together, so that whoever runs them is woken once for all of them.
     """
@@ -204,6 +204,7 @@ class LoopRunner:
         self._model_pace = Pace()
         """How long the model takes, without the way there and back."""
         self._batches: dict[int, Batch] = {}
+        self._answers_later = post.config.decoupled or post.traits.answers_later
         self._begun = 0
         self._beginning = False
         self._running: set[int] = set()
@@ -287,7 +288,7 @@ class LoopRunner:
 
     def _finish(self, number: int) -> Execution:
         batch = self._batches[number]
-        if not self._config.decoupled:
+        if not self._answers_later:
             complete(batch)
         batch.mark_end()
         self._note_times(batch)

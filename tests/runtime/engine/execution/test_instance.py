@@ -201,9 +201,11 @@ async def test_nothing_of_a_batch_outlives_its_answers(tmp_path, on_event_loop):
     await runner.close()
 
 
-async def test_decoupled_loop_instances_answer_after_they_are_free(tmp_path):
-    config = a_config("m", decoupled=True)
-    runner, instance, reports = start(tmp_path, lambda batch: None, config=config, on_event_loop=True)
+@pytest.mark.parametrize("decoupled", [True, False])
+async def test_loop_instances_may_answer_after_they_are_free(tmp_path, decoupled):
+    config = a_config("m", decoupled=decoupled)
+    traits = {"on_event_loop": True, "answers_later": not decoupled}
+    runner, instance, reports = start(tmp_path, lambda batch: None, config=config, **traits)
     (request,) = batch = requests(1)
     runner.begin([batch])
     running, done = instance.running[0]
