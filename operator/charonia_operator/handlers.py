@@ -19,7 +19,7 @@ from charonia_operator.resources import kinds
 from charonia_operator.workers import Workers
 
 _log = logging.getLogger(__name__)
-_FIRST_WATCHES_SECONDS = 15.0
+_FIRST_WATCHES_SECONDS = 120.0
 _WATCHDOG_SECONDS = 5.0
 _LONGEST_LAG_SECONDS = 30.0
 _STOP_SECONDS = 8.0
@@ -100,18 +100,17 @@ async def watch_over(workers: Workers) -> None:
 
     kopf does not start a watch again that met an error which it does not know; not every version of it ends then.
     """
-    expected: set[str] = set()
-    await asyncio.sleep(_FIRST_WATCHES_SECONDS)
+    loop, expected = asyncio.get_running_loop(), set[str]()
+    begun = loop.time()
     while True:
-        before = asyncio.get_running_loop().time()
+        before = loop.time()
         alive = {name for task in asyncio.all_tasks() if (name := task.get_name()).startswith("watcher for")}
         expected |= alive
         await asyncio.sleep(_WATCHDOG_SECONDS)
-        lag = asyncio.get_running_loop().time() - before - _WATCHDOG_SECONDS
-        blind = not any(name.startswith(f"watcher for {INFERENCE_SERVICE.plural}.") for name in alive)
+        lag = loop.time() - before - _WATCHDOG_SECONDS
+        watches = any(name.startswith(f"watcher for {INFERENCE_SERVICE.plural}.") for name in expected)
+        blind = not watches and loop.time() - begun > _FIRST_WATCHES_SECONDS
         ended = ", ".join(filter(None, (*sorted(expected - alive), workers.ailing)))
         if blind or ended or lag > _LONGEST_LAG_SECONDS:
-            _log.critical(
-                "ending the process: %s ended by itself; the loop was late by %.0f s", ended or "nothing", lag
-            )
+            _log.critical("ending: what ended by itself: %s; the loop was late by %.0f s", ended or "nothing", lag)
             os._exit(1)

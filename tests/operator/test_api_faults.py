@@ -12,7 +12,7 @@ from tests.support.api_proxy import ApiProxy, Refusal
 from tests.support.operator_process import OperatorProcess, eventually
 
 pytestmark = pytest.mark.timeout(300)
-IMPATIENT = "import charonia_operator.handlers as h; h._FIRST_WATCHES_SECONDS = 2; h._WATCHDOG_SECONDS = 0.5"
+IMPATIENT = "import charonia_operator.handlers as h; h._WATCHDOG_SECONDS = 0.5"
 SHORT_WATCHES = """
 import charonia_operator.handlers as h
 configure = h.configure

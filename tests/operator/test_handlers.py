@@ -87,7 +87,6 @@ WATCHES = ["watcher for pods.v1@None", "watcher for inferenceservices.v1alpha1.s
 @pytest.mark.parametrize("dead", [*WATCHES, "a worker"])
 async def test_what_ends_by_itself_ends_the_process(monkeypatch, dead):
     """A watch's task has the name that kopf gives it: when that changes, this fails on the real API server, too."""
-    monkeypatch.setattr(handlers, "_FIRST_WATCHES_SECONDS", 0.01)
     monkeypatch.setattr(handlers, "_WATCHDOG_SECONDS", 0.01)
     monkeypatch.setattr(handlers.os, "_exit", ending)
     told = Told()
@@ -105,6 +104,15 @@ async def test_what_ends_by_itself_ends_the_process(monkeypatch, dead):
         await asyncio.wait_for(watchdog, 5)
     for watch in watches.values():
         watch.cancel()
+
+
+async def test_a_process_without_watches_ends(monkeypatch):
+    monkeypatch.setattr(handlers, "_FIRST_WATCHES_SECONDS", 0.05)
+    monkeypatch.setattr(handlers, "_WATCHDOG_SECONDS", 0.01)
+    monkeypatch.setattr(handlers.os, "_exit", ending)
+
+    with pytest.raises(EndedError):
+        await asyncio.wait_for(watch_over(Told()), 5)
 
 
 def test_nothing_that_blocks_runs_on_the_loop():

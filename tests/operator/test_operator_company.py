@@ -126,7 +126,7 @@ def test_a_definition_that_comes_late_goes_and_comes_back(bare_server, tmp_path)
     """The operator waits for it; where it loses it, it may end: the kubelet starts it again."""
     crd = yaml.safe_load(CRD.read_text())
     cluster = NamespaceView(bare_server, "default")
-    script = "import charonia_operator.handlers as h; h._FIRST_WATCHES_SECONDS = 2; h._WATCHDOG_SECONDS = 0.5"
+    script = "import charonia_operator.handlers as h; h._WATCHDOG_SECONDS = 0.5"
     arguments = {"kubeconfig": bare_server.kubeconfig(), "before": script}
     operator = OperatorProcess(bare_server, "default", tmp_path / "log", **arguments).start()
     try:
