@@ -1,6 +1,7 @@
 """Backends that are not ours: in a folder of the operator's, or offered by an installed package."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -144,13 +145,42 @@ def test_the_example_refuses_what_it_cannot_serve(tmp_path: Path) -> None:
         load_backend("scale", scale.DIRECTORY)(ModelFiles("m", 1, tmp_path, tmp_path / "1")).load(config)
 
 
-def test_the_example_is_served_and_gets_its_settings(tmp_path: Path) -> None:
-    version = tmp_path / "models" / "tripled.scale" / "1"
-    version.mkdir(parents=True)
-    (version / "model.scale").write_text("{}")
-    flags = (f"--backend-directory={scale.DIRECTORY}", "--backend-config=scale,default-factor=3")
+SCRIPTED = """
+import json
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.factor = int(json.loads(args["backend_config"])["factor"])
+
+    def execute(self, requests):
+        arrays = [pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", array * self.factor)]) for array in arrays]
+"""
+SCRIPTED_CONFIG = """
+backend: "scripted"
+max_batch_size: 8
+input { name: "INPUT0" data_type: TYPE_FP32 dims: -1 }
+output { name: "OUTPUT0" data_type: TYPE_FP32 dims: -1 }
+"""
+
+
+def test_both_kinds_are_served_and_get_their_settings(tmp_path: Path) -> None:
+    shutil.copytree(scale.DIRECTORY, tmp_path / "backends")
+    (tmp_path / "backends" / "scripted").mkdir()
+    (tmp_path / "backends" / "scripted" / "model.py").write_text(SCRIPTED)
+    for name in ("tripled.scale", "fivefold"):
+        (tmp_path / "models" / name / "1").mkdir(parents=True)
+    (tmp_path / "models" / "tripled.scale" / "1" / "model.scale").write_text("{}")
+    (tmp_path / "models" / "fivefold" / "config.pbtxt").write_text(SCRIPTED_CONFIG)
+    flags = (
+        f"--backend-directory={tmp_path}/backends",
+        "--backend-config=scale,default-factor=3",
+        "--backend-config=scripted,factor=5",
+    )
     request = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
     with ServerProcess(tmp_path / "models", tmp_path / "log", *flags) as server:
-        status, body = server.request("POST", "/v2/models/tripled.scale/infer", json.dumps(request).encode())
-    assert status == 200, body
-    assert json.loads(body)["outputs"][0]["data"] == [3, 6]
+        for name, expected in (("tripled.scale", [3, 6]), ("fivefold", [5, 10])):
+            status, body = server.request("POST", f"/v2/models/{name}/infer", json.dumps(request).encode())
+            assert status == 200, body
+            assert json.loads(body)["outputs"][0]["data"] == expected

@@ -117,8 +117,15 @@ class Backend:
                 "model_repository": str(files.directory),
                 "model_version": str(files.version),
                 "model_name": config.name,
+                **self._told(),
             },
         }
+
+    def _told(self) -> dict[str, str]:
+        """What `--backend-config` says to a backend that is written in Python. Triton tells such backends nothing."""
+        if self._config.backend == _NAME:
+            return {}
+        return {"backend_config": json.dumps(dict(self._files.settings))}
 
     def _code(self, config: ModelConfig) -> Mapping[str, Any]:
         """Where the model's code lies and how it is imported. Raises InternalError when it is not there."""
