@@ -27,8 +27,8 @@ class Options:
     grpc_port: int = option(8001, "The port to listen on.")
     grpc_transport: str = option(
         "http2",
-        "What carries gRPC: `http2` is this server's own HTTP/2, which serves small tensors several times as fast; "
-        "`grpcio` is Google's library, to compare with when a client misbehaves. Calls and answers are the same.",
+        "What carries gRPC: `http2` is this server's own HTTP/2, which needs a quarter of the processor time for small "
+        "tensors; `grpcio` is Google's library, to compare with when a client misbehaves. Answers are the same.",
         metavar="<http2|grpcio>",
     )
     reuse_grpc_port: bool = option(False, "Let several processes listen on the port (SO_REUSEPORT).")

@@ -13,7 +13,7 @@ from charonia_runtime.wires.addresses import bind, join
 from charonia_runtime.wires.http2.limits import Limits
 from charonia_runtime.wires.http2.listener import Listener
 
-_CONCURRENT_CALLS: Final = 16_384
+_CONCURRENT_CALLS: Final = 2048
 """Of one connection. Clients of grpc keep what is more to themselves until others end."""
 _RETIRE_SECONDS: Final = 1.0
 """While the server retires, connections are asked to go elsewhere this often."""
