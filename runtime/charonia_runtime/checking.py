@@ -75,17 +75,15 @@ def _check(directories: Sequence[Path], options: CheckOptions) -> int:
     repositories = ModelRepositories(directories, options.model_config_name)
     try:
         settings = options.engine.backend_settings
-        own = Path(options.backend_directory)
+        own, completes = Path(options.backend_directory), not options.disable_auto_complete_config
         load = partial(load_backend, directory=own)
-        faults = inspect(
-            repositories, load, backend_directory=own, auto_complete=not options.disable_auto_complete_config
-        )
+        faults = inspect(repositories, load, backend_directory=own, auto_complete=completes)
     except InferenceError as error:
         print(f"charonia check: {error.message}", file=sys.stderr)
         return 1
     if options.print_config:
         gpus = Environment.read(os.environ).gpus
-        faults += _print_configurations(Completion(repositories, load, own, settings, gpus), faults)
+        faults += _print_configurations(Completion(repositories, load, own, settings, gpus, completes), faults)
     reports = sys.stderr if options.print_config else sys.stdout
     for fault in faults:
         print(_line(fault), file=reports)

@@ -90,6 +90,18 @@ def test_every_model_has_its_part(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]  # fmt: skip
 
 
+def test_configurations_without_completion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_onnx(tmp_path, "bare")
+    write_model(tmp_path, "simple")
+
+    assert run(["check", str(tmp_path), "--print-config", "--disable-auto-complete-config"]) == 1
+
+    printed = capsys.readouterr()
+    assert 'name: "simple"' in printed.out
+    assert 'name: "bare"' not in printed.out
+    assert f"{tmp_path}/bare/config.pbtxt: failed to open text file for read" in printed.err
+
+
 def test_what_a_model_does_not_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_model(tmp_path, "silent", base='backend: "identity"')
 

@@ -60,11 +60,6 @@ def installed(name: str) -> type[Backend] | None:
     return _checked(loaded, name, f"entry point '{offer.value}'")
 
 
-def installed_names() -> list[str]:
-    """Every backend that installed packages offer."""
-    return sorted(entry_points(group=ENTRY_POINTS).names)
-
-
 def _package(name: str, folder: Path) -> str:
     """A package made of the folder, so that files in it can import each other, and two folders their equals."""
     package = f"charonia_backend_{name.replace('.', '%2e')}"

@@ -40,10 +40,12 @@ class Completion:
     backend_directory: Path
     settings: BackendSettings
     gpus: tuple[int, ...] = ()
+    auto_complete: bool = True
+    """Whether backends complete anything; without it, configurations are what their files make of them."""
 
     def models(self) -> Iterator[CompletedModel]:
         """Every model by name, as its newest version makes it. Blocks, and opens model files."""
-        reader = ModelReader(self.repositories)
+        reader = ModelReader(self.repositories, auto_complete=self.auto_complete)
         for name, directories in self.repositories.locate().items():
             for directory in directories:
                 yield self._model(name, directory, reader)
@@ -61,7 +63,7 @@ class Completion:
 
     def _completed(self, config: ModelConfig, entry: RepositoryEntry) -> ModelConfig:
         versions = select_versions(config.version_policy, entry.versions)
-        if isinstance(config.scheduling, Ensemble) or not versions:
+        if isinstance(config.scheduling, Ensemble) or not versions or not self.auto_complete:
             return config
         files = ModelFiles(
             entry.name,
