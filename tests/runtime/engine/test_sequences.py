@@ -548,6 +548,7 @@ async def test_sequences_that_live_may_end_when_no_others_begin(tmp_path, strate
     model.end_sequences()
     with pytest.raises(UnavailableError, match=r"^Server is stopping, scheduler for model has stopped"):
         submit(model, 2, 1, start=True)
+    assert await out_of(submit(model, 3, 5, start=True, end=True, callers=("caller",))[1]) == 5
     assert await out_of(submit(model, 1, 2)[1]) == 3
     assert model.live_sequences == 1
     assert await out_of(submit(model, 1, 4, end=True)[1]) == 7

@@ -42,7 +42,7 @@ class SequenceScheduler:
         self._nulls = NullRequests(self._controls)
         self._seating = Seating(config, batching, self._present)
         self.begins = True
-        """Whether clients may begin sequences."""
+        """Whether clients may begin sequences. Models that call this one may: somebody waits for them already."""
         self._open: dict[int | str, LiveSequence] = {}
         self._sequence_of: dict[int, LiveSequence] = {}
         self._numbers = count(1)
@@ -97,7 +97,7 @@ class SequenceScheduler:
                     f"inference request for sequence {place.correlation_id} to model '{self._model}' must specify the "
                     "START flag on the first request of the sequence"
                 )
-            if not (self.begins or self._batching.iterative):
+            if not (self.begins or self._batching.iterative or request.callers):
                 raise UnavailableError(
                     "Server is stopping, scheduler for model has stopped accepting new inference requests"
                 )
