@@ -151,6 +151,20 @@ def test_a_collector_that_hangs_does_not_keep_the_server(repository, tmp_path):
         assert "traces are lost: there is no time left to wait for them" in server.log
 
 
+def test_the_hook_of_tests_holds_requests_until_there_is_company(repository, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITONSERVER_DELAY_SCHEDULER", "3")
+    write_model(repository, config="dynamic_batching { }")
+    with (
+        ServerProcess(repository, tmp_path / "log") as server,
+        tritonclient.http.InferenceServerClient(server.http, concurrency=3) as client,
+    ):
+        waiting = [client.async_infer("simple", [tensor(tritonclient.http)]) for _ in range(3)]
+        for answer in waiting:
+            assert answer.get_result().as_numpy("OUTPUT").tolist() == ARRAY.tolist()
+        (statistics,) = client.get_inference_statistics("simple")["model_stats"]
+    assert (statistics["inference_count"], statistics["execution_count"]) == (3, 1)
+
+
 def test_the_cache_and_the_limiter_of_the_command_line(repository, tmp_path):
     flags = [
         "--cache-config=local,size=100000", "--rate-limit=execution_count", "--rate-limit-resource=R:1",
