@@ -23,6 +23,7 @@ def main() -> None:
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("kopf").setLevel(logging.WARNING)  # it tells of every event, and below INFO of whole objects
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the kubelet's questions, every few seconds
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # what fails is told by whoever asked
     liveness = f"http://0.0.0.0:{settings.liveness_port}/healthz" if settings.liveness_port else None
     workers = _workers(settings)
     workers.wait_for_definition()

@@ -92,6 +92,8 @@ def test_the_api_server_goes_and_comes_back(cluster, idle_operator, seconds):
     cluster.server.stop_api_server()
     time.sleep(seconds)
     cluster.server.start_api_server()
+    if seconds > 60:
+        cluster.server.restart_controllers()
     cluster.apply("later")
 
     eventually(lambda: cluster.is_ready("later"), 60)

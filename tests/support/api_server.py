@@ -174,7 +174,23 @@ class ApiServer:
             f'{self._token},admin,admin,"system:masters"\n{self._operator_token},operator,operator,"operators"\n'
         )
 
+    def restart_controllers(self) -> None:
+        """Some of them do not find back by themselves after a long absence of the API server."""
+        for name in ("kwok", "kube-scheduler", "kube-controller-manager"):
+            self._end(name)
+        self._launch_controllers()
+
     def _start_controllers(self) -> None:
+        self._launch_controllers()
+        offer = {"cpu": "64", "memory": "256Gi", "pods": "1000", "nvidia.com/gpu": "4"}
+        for number in range(2):
+            labels = {"kubernetes.io/hostname": f"node-{number}"}
+            status = {"capacity": offer, "allocatable": offer}
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{number}", "labels": labels}}
+            self.request("POST", "/api/v1/nodes", {**node, "status": status})
+        self._wait_for("/api/v1/namespaces/default/serviceaccounts/default")
+
+    def _launch_controllers(self) -> None:
         kubeconfig = self.kubeconfig()
         key = self.folder / "pki/accounts.key"
         self._launch(
@@ -189,13 +205,6 @@ class ApiServer:
             f"--secure-port={self._ports['scheduler']}", "--kube-api-qps=500", "--kube-api-burst=1000",
         )  # fmt: skip
         self._launch("kwok", f"--kubeconfig={kubeconfig}", "--manage-all-nodes")
-        offer = {"cpu": "64", "memory": "256Gi", "pods": "1000", "nvidia.com/gpu": "4"}
-        for number in range(2):
-            labels = {"kubernetes.io/hostname": f"node-{number}"}
-            status = {"capacity": offer, "allocatable": offer}
-            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{number}", "labels": labels}}
-            self.request("POST", "/api/v1/nodes", {**node, "status": status})
-        self._wait_for("/api/v1/namespaces/default/serviceaccounts/default")
 
     def _launch(self, program: str, *arguments: str) -> None:
         with (self.folder / f"{program}.log").open("ab") as log:
