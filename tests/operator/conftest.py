@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.api_cluster import NamespaceView
 from tests.support.api_server import find_programs, running_api_server
 from tests.support.inference_services import CRD
 from tests.support.operator_process import eventually
@@ -54,3 +55,11 @@ def namespace(api_server):
     if api_server.has_controllers:
         eventually(lambda: api_server.request("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default"))
     return name
+
+
+@pytest.fixture
+def cluster(api_server, namespace):
+    """The API server, seen from that namespace, with the controllers that make pods of Deployments."""
+    if not api_server.has_controllers:
+        pytest.skip("no controllers: KUBEBUILDER_ASSETS has no kube-controller-manager, kube-scheduler or kwok")
+    return NamespaceView(api_server, namespace)

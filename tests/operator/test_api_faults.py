@@ -7,7 +7,6 @@ import time
 import pytest
 
 from charonia_operator.naming import API_VERSION
-from tests.support.api_cluster import NamespaceView
 from tests.support.api_proxy import ApiProxy, Refusal
 from tests.support.operator_process import OperatorProcess, eventually
 
@@ -22,13 +21,6 @@ def shorter(settings):
 h.configure = shorter
 """
 WATCHED = ("inferenceservices", "deployments", "pods", "services")
-
-
-@pytest.fixture
-def cluster(api_server, namespace):
-    if not api_server.has_controllers:
-        pytest.skip("no controllers: KUBEBUILDER_ASSETS has no kube-controller-manager, kube-scheduler or kwok")
-    return NamespaceView(api_server, namespace)
 
 
 @pytest.fixture

@@ -5,18 +5,14 @@ import time
 import pytest
 
 from charonia_operator.naming import API_VERSION
-from tests.support.api_cluster import NamespaceView
 from tests.support.operator_process import OperatorProcess, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 COUNT = 500
 
 
-def test_many_services(api_server, namespace, tmp_path):
+def test_many_services(api_server, cluster, namespace, tmp_path):
     """All become ready; then another operator starts and finds nothing to write."""
-    if not api_server.has_controllers:
-        pytest.skip("no controllers")
-    cluster = NamespaceView(api_server, namespace)
     for number in range(COUNT):
         cluster.apply(f"service-{number}")
     path = cluster.path("inferenceservices", "", API_VERSION)

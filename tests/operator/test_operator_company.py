@@ -13,13 +13,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture
-def cluster(api_server, namespace):
-    if not api_server.has_controllers:
-        pytest.skip("no controllers: KUBEBUILDER_ASSETS has no kube-controller-manager, kube-scheduler or kwok")
-    return NamespaceView(api_server, namespace)
-
-
-@pytest.fixture
 def operator_of(api_server, namespace, tmp_path):
     made = []
 

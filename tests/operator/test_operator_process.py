@@ -3,7 +3,6 @@
 import pytest
 
 from charonia_operator.naming import API_VERSION
-from tests.support.api_cluster import NamespaceView
 from tests.support.operator_process import OperatorProcess, eventually
 
 pytestmark = pytest.mark.timeout(300)
@@ -14,13 +13,6 @@ def operator(api_server, tmp_path_factory):
     """One for all namespaces and tests."""
     with OperatorProcess(api_server, "", tmp_path_factory.mktemp("operator") / "log") as process:
         yield process
-
-
-@pytest.fixture
-def cluster(api_server, namespace):
-    if not api_server.has_controllers:
-        pytest.skip("no controllers: KUBEBUILDER_ASSETS has no kube-controller-manager, kube-scheduler or kwok")
-    return NamespaceView(api_server, namespace)
 
 
 def test_from_creation_to_ready(cluster):

@@ -4,17 +4,9 @@ import time
 
 import pytest
 
-from tests.support.api_cluster import NamespaceView
 from tests.support.operator_process import OperatorProcess, eventually
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def cluster(api_server, namespace):
-    if not api_server.has_controllers:
-        pytest.skip("no controllers: KUBEBUILDER_ASSETS has no kube-controller-manager, kube-scheduler or kwok")
-    return NamespaceView(api_server, namespace)
 
 
 @pytest.fixture

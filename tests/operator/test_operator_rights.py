@@ -7,20 +7,12 @@ import pytest
 import yaml
 
 from tests.operator.conftest import RULES
-from tests.support.api_cluster import NamespaceView
 from tests.support.operator_process import OperatorProcess, eventually
 from tests.support.service_accounts import ServiceAccount
 
 pytestmark = pytest.mark.timeout(300)
 CHART_RULES = yaml.safe_load(RULES.read_text())
 QUICK = "import charonia_operator.workers as w; w._FORBIDDEN_SECONDS = 1"
-
-
-@pytest.fixture
-def cluster(api_server, namespace):
-    if not api_server.has_controllers:
-        pytest.skip("no controllers: KUBEBUILDER_ASSETS has no kube-controller-manager, kube-scheduler or kwok")
-    return NamespaceView(api_server, namespace)
 
 
 @pytest.fixture
