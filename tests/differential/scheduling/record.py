@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.differential.scheduling.models import write_repository
 from tests.differential.scheduling.scenarios import FLAGS, SCENARIOS, Conversation
@@ -45,13 +46,22 @@ def served(command: str, folder: Path, log: Path = Path(os.devnull)) -> Iterator
             server.send_signal(signal.SIGTERM)
 
 
+def write(answers: dict[str, list[Any]]) -> None:
+    """One line for each answer."""
+    scenarios = []
+    for name, heard in answers.items():
+        lines = ",\n".join(json.dumps(one) for one in heard)
+        scenarios.append(f"{json.dumps(name)}: [\n{lines}\n]")
+    ANSWERS.write_text("{\n" + ",\n".join(scenarios) + "\n}\n")
+
+
 def main(command: str) -> None:
     with tempfile.TemporaryDirectory() as folder, served(command, Path(folder)) as talk:
         answers = {}
         for scenario in SCENARIOS:
             print(scenario.__name__, flush=True)
             answers[scenario.__name__] = scenario(talk)
-    ANSWERS.write_text(json.dumps(answers, indent=1) + "\n")
+    write(answers)
 
 
 if __name__ == "__main__":

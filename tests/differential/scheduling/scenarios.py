@@ -177,7 +177,7 @@ def preferring(talk: Conversation) -> Any:
 
 
 def levels(talk: Conversation) -> Any:
-    """Lower levels first. The real server has taken what waits first already: two of the most urgent level."""
+    """Urgent levels first; two of the first, for the real server takes what waits first out of the queue at once."""
     busy = talk.occupy("levels")
     first = [talk.queue("levels", number, priority=1) for number in (100, 101)]
     priorities = (3, 0, 1, 2, 1, 99, 3)
@@ -187,16 +187,12 @@ def levels(talk: Conversation) -> Any:
 
 
 def limited(talk: Conversation) -> Any:
-    """Who finds the queue full is refused. The real server has taken two out of it already: so does a filler each."""
+    """Who finds the queue full is refused: of nine three at least, whatever the real server has taken out of it."""
     busy = talk.occupy("limited")
     waiting = [talk.queue("limited", number, request_id=str(number)) for number in range(9)]
     refused = [future.result(_PATIENCE_SECONDS)["error"] for future in waiting if future.done()]
     busy.end()
-    return {
-        "refused": sorted(refused)[-3:],
-        "statistics": talk.statistics("limited")["fail"],
-        "last": answers(waiting[0]),
-    }
+    return [*sorted(refused)[-3:], talk.statistics("limited")["fail"], *answers(waiting[0])]
 
 
 def rejecting(talk: Conversation) -> Any:
