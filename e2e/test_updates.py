@@ -43,26 +43,24 @@ def test_a_new_version_is_served_without_one_failed_request(hot, store, client):
     assert hot.pods()[0]["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-def test_half_an_upload_is_not_loaded(hot, store):
+def test_what_is_not_whole_is_not_loaded_and_what_is_broken_is_told(hot, store):
     ((path, model),) = multiplier("half", 3, version=2).items()
     upload = store.put_half(f"hot/{path}", model)
-    store.put(multiplier("witness", 2), "hot/")  # what is served after the upload has begun
-    serves(hot, "witness", 2)
-
-    assert hot.ask("http", "half", [1]) == [2]
-
-    store.finish(f"hot/{path}", upload)
-    serves(hot, "half", 3)
-
-
-def test_a_broken_version_leaves_the_old_one_serving_and_the_status_says_why(hot, store):
     store.put({"fragile/2/model.onnx": b"no model"}, "hot/")
 
+    # A pass that has seen the one has seen the other.
     hot.wait_for("ModelsReady", "False", "SomeFailed", "fragile")
+    assert hot.ask("http", "half", [1]) == [2]
     assert hot.ask("grpc", "fragile", [1]) == [2]
     assert hot.condition("Ready")["status"] == "True"
-    assert hot.status()["phase"] == "Degraded"
+    status = hot.status()
+    assert status["phase"] == "Degraded"
+    (told,) = (each for each in status["models"] if each["state"] == "Unavailable")
+    assert (told["name"], told["version"]) == ("fragile", "2")
+    assert told["reason"]
 
+    store.finish(f"hot/{path}", upload)
     store.put(multiplier("fragile", 3, version=2), "hot/")
+    serves(hot, "half", 3)
     serves(hot, "fragile", 3)
     hot.wait_for("ModelsReady", "True")

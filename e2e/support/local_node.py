@@ -15,7 +15,9 @@ from e2e.support.kubectl import Kubectl, run
 
 _PROGRAMS = ("containerd", "runc", "iptables", "conntrack", "ip", "busybox", "openssl", "xz")
 _PACKAGES = "containerd runc containernetworking-plugins iptables conntrack iproute2 busybox openssl xz-utils"
-_START_SECONDS = 300
+_MARK = Path("/run/kubernetes-node/folder")
+"""Names the folder of the node that this machine has."""
+_SCRIPT_SECONDS = 600
 _GPUS = 2
 
 
@@ -56,9 +58,9 @@ class LocalNode:
         lock = self._folder.with_suffix(".lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
         self._lock = lock
-        self._folder.mkdir(exist_ok=True)
-        self._script("stop")
-        shutil.rmtree(self._folder)
+        if _MARK.exists() and _MARK.read_text().strip() == str(self._folder):
+            self._script("stop")
+        shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir()
         self._programs = Path(run([self._scripts / "unpack.sh"]).strip())
         self._environment |= {"KUBECONFIG": str(self._folder / "kubeconfig"), "KUBE_PROGRAMS": str(self._programs)}
@@ -72,6 +74,7 @@ class LocalNode:
         """End what `start` began, as far as it came, and take away what it made outside its folder."""
         if self._lock:
             self._script("stop")
+            shutil.rmtree(self._folder)
             self._lock.close()
 
     def restart(self) -> None:
@@ -95,6 +98,6 @@ class LocalNode:
         with log.open("ab") as out:
             done = subprocess.run(
                 [self._scripts / "node.sh", verb, self._folder, *arguments], stdin=subprocess.DEVNULL, stdout=out,
-                stderr=out, env={**os.environ, **self._environment}, timeout=_START_SECONDS, check=False,
+                stderr=out, env={**os.environ, **self._environment}, timeout=_SCRIPT_SECONDS, check=False,
             )  # fmt: skip
         assert done.returncode == 0, f"node.sh {verb}: {log.read_text()[-3000:]}"
