@@ -111,29 +111,29 @@ class FakeSharedMemory:
         self.handles: dict[str, bytes] = {}
         self.error: InferenceError | None = None
 
-    def register_system(self, name: str, key: str, offset: int, byte_size: int) -> None:
+    async def register_system(self, name: str, key: str, offset: int, byte_size: int) -> None:
         self._check(name)
         self.system[name] = SystemRegion(name, key, offset, byte_size)
 
-    def register_cuda(self, name: str, raw_handle: bytes, device_id: int, byte_size: int) -> None:
+    async def register_cuda(self, name: str, raw_handle: bytes, device_id: int, byte_size: int) -> None:
         self._check(name)
         self.handles[name] = raw_handle
         self.cuda[name] = CudaRegion(name, device_id, byte_size)
 
-    def system_regions(self, name: str = "") -> Sequence[SystemRegion]:
+    async def system_regions(self, name: str = "") -> Sequence[SystemRegion]:
         if name and name not in self.system:
             raise NotFoundError(f"Unable to find system shared memory region: '{name}'")
         return [region for key, region in sorted(self.system.items()) if not name or key == name]
 
-    def cuda_regions(self, name: str = "") -> Sequence[CudaRegion]:
+    async def cuda_regions(self, name: str = "") -> Sequence[CudaRegion]:
         if name and name not in self.cuda:
             raise NotFoundError(f"Unable to find cuda shared memory region: '{name}'")
         return [region for key, region in sorted(self.cuda.items()) if not name or key == name]
 
-    def unregister_system(self, name: str = "") -> None:
+    async def unregister_system(self, name: str = "") -> None:
         self._forget(self.system, name)
 
-    def unregister_cuda(self, name: str = "") -> None:
+    async def unregister_cuda(self, name: str = "") -> None:
         self._forget(self.cuda, name)
 
     def _check(self, name: str) -> None:
@@ -167,10 +167,10 @@ class FakeSettings:
         self.log_changes: list[Mapping[str, bool | int | str]] = []
         self.error: InferenceError | None = None
 
-    def trace(self, model: str = "") -> Mapping[str, tuple[str, ...]]:
+    async def trace(self, model: str = "") -> Mapping[str, tuple[str, ...]]:
         return self.trace_settings
 
-    def update_trace(
+    async def update_trace(
         self, changes: Mapping[str, Sequence[str] | None], model: str = ""
     ) -> Mapping[str, tuple[str, ...]]:
         self.trace_changes.append((model, changes))
@@ -179,10 +179,10 @@ class FakeSettings:
         self.trace_settings.update({key: tuple(values) for key, values in changes.items() if values is not None})
         return self.trace_settings
 
-    def log(self) -> Mapping[str, bool | int | str]:
+    async def log(self) -> Mapping[str, bool | int | str]:
         return self.log_settings
 
-    def update_log(self, changes: Mapping[str, bool | int | str]) -> Mapping[str, bool | int | str]:
+    async def update_log(self, changes: Mapping[str, bool | int | str]) -> Mapping[str, bool | int | str]:
         self.log_changes.append(changes)
         if self.error is not None:
             raise self.error

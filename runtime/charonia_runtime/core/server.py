@@ -90,20 +90,20 @@ class CudaRegion:
 class SharedMemory(Protocol):
     """Regions that clients register. Every method may raise InferenceError with Triton's text."""
 
-    def register_system(self, name: str, key: str, offset: int, byte_size: int) -> None: ...
+    async def register_system(self, name: str, key: str, offset: int, byte_size: int) -> None: ...
 
-    def register_cuda(self, name: str, raw_handle: bytes, device_id: int, byte_size: int) -> None: ...
+    async def register_cuda(self, name: str, raw_handle: bytes, device_id: int, byte_size: int) -> None: ...
 
-    def system_regions(self, name: str = "") -> Sequence[SystemRegion]:
+    async def system_regions(self, name: str = "") -> Sequence[SystemRegion]:
         """All regions by name, or the one called `name`."""
 
-    def cuda_regions(self, name: str = "") -> Sequence[CudaRegion]:
+    async def cuda_regions(self, name: str = "") -> Sequence[CudaRegion]:
         """All regions by name, or the one called `name`."""
 
-    def unregister_system(self, name: str = "") -> None:
+    async def unregister_system(self, name: str = "") -> None:
         """Forget the region, or all. Unknown names are no error."""
 
-    def unregister_cuda(self, name: str = "") -> None:
+    async def unregister_cuda(self, name: str = "") -> None:
         """Forget the region, or all. Unknown names are no error."""
 
 
@@ -116,15 +116,15 @@ LogSettings = Mapping[str, bool | int | str]
 class Settings(Protocol):
     """Trace and log settings that may change at run time. Methods may raise InferenceError with Triton's text."""
 
-    def trace(self, model: str = "") -> TraceSettings:
+    async def trace(self, model: str = "") -> TraceSettings:
         """The global settings, or those of a ready model."""
 
-    def update_trace(self, changes: Mapping[str, Sequence[str] | None], model: str = "") -> TraceSettings:
+    async def update_trace(self, changes: Mapping[str, Sequence[str] | None], model: str = "") -> TraceSettings:
         """Apply changes (None clears a setting) and return the result."""
 
-    def log(self) -> LogSettings: ...
+    async def log(self) -> LogSettings: ...
 
-    def update_log(self, changes: Mapping[str, bool | int | str]) -> LogSettings:
+    async def update_log(self, changes: Mapping[str, bool | int | str]) -> LogSettings:
         """Apply changes one by one, in Triton's order; an error leaves the earlier ones applied."""
 
 

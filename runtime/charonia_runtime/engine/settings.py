@@ -51,7 +51,7 @@ class SettingsStore:
         if tracer is not None:
             tracer.use(self)
 
-    def trace(self, model: str = "") -> TraceSettings:
+    async def trace(self, model: str = "") -> TraceSettings:
         self._check_model(model)
         return self._render(replace(self.trace_values(model), count=self.sampler(model).left))
 
@@ -72,7 +72,7 @@ class SettingsStore:
         """What holds for a model now, or for those without settings of their own."""
         return replace(self._start.values, **{**self._for_all, **self._for_model.get(model, {})})
 
-    def update_trace(self, changes: Mapping[str, Sequence[str] | None], model: str = "") -> TraceSettings:
+    async def update_trace(self, changes: Mapping[str, Sequence[str] | None], model: str = "") -> TraceSettings:
         self._check_model(model)
         overrides = self._for_model.get(model, {}) if model else self._for_all
         changed = {**overrides, **_parse_trace(changes)}
@@ -86,7 +86,7 @@ class SettingsStore:
         else:
             self._for_model.pop(model, None)
         self._count_anew(model)
-        return self.trace(model)
+        return await self.trace(model)
 
     def _count_anew(self, model: str) -> None:
         """Changed settings begin to count at once: those of one model, or all, which may follow the common ones."""
@@ -94,7 +94,7 @@ class SettingsStore:
         if self._tracer is not None:
             self._tracer.settings_changed(replaced)
 
-    def log(self) -> LogSettings:
+    async def log(self) -> LogSettings:
         switches = self._log.switches
         return {
             "log_file": self._log.file,
@@ -105,7 +105,7 @@ class SettingsStore:
             "log_format": switches.line_format,
         }
 
-    def update_log(self, changes: Mapping[str, bool | int | str]) -> LogSettings:
+    async def update_log(self, changes: Mapping[str, bool | int | str]) -> LogSettings:
         if "log_file" in changes:
             raise UnsupportedError("log file location can not be updated through network protocol")
         switches: dict[str, Any] = {
@@ -117,7 +117,7 @@ class SettingsStore:
         self._log.switches = replace(self._log.switches, **switches)
         if "log_format" in changes:
             self._log.switches = replace(self._log.switches, line_format=str(changes["log_format"]))
-        return self.log()
+        return await self.log()
 
     def _check_model(self, model: str) -> None:
         if model and not self._is_ready(model):

@@ -123,7 +123,7 @@ class SharedMemoryRegistry:
 
     # --- what clients ask ---
 
-    def register_system(self, name: str, key: str, offset: int, byte_size: int) -> None:
+    async def register_system(self, name: str, key: str, offset: int, byte_size: int) -> None:
         """
         Map `byte_size` bytes at `offset` of the object called `key` as region `name`.
 
@@ -139,7 +139,7 @@ class SharedMemoryRegistry:
             os.close(descriptor)
         self._mappings[name] = _SystemMapping(SystemRegion(name, key, offset, byte_size), mapping)
 
-    def register_cuda(self, name: str, raw_handle: bytes, device_id: int, byte_size: int) -> None:
+    async def register_cuda(self, name: str, raw_handle: bytes, device_id: int, byte_size: int) -> None:
         """
         Open a CUDA IPC handle as region `name`.
 
@@ -156,16 +156,16 @@ class SharedMemoryRegistry:
             raise InvalidArgumentError("failed to register shared memory region: invalid args") from error
         self._mappings[name] = _CudaMapping(CudaRegion(name, device_id, byte_size), memory)
 
-    def system_regions(self, name: str = "") -> Sequence[SystemRegion]:
+    async def system_regions(self, name: str = "") -> Sequence[SystemRegion]:
         return self._regions(SystemRegion, name)
 
-    def cuda_regions(self, name: str = "") -> Sequence[CudaRegion]:
+    async def cuda_regions(self, name: str = "") -> Sequence[CudaRegion]:
         return self._regions(CudaRegion, name)
 
-    def unregister_system(self, name: str = "") -> None:
+    async def unregister_system(self, name: str = "") -> None:
         self._forget(SystemRegion, name)
 
-    def unregister_cuda(self, name: str = "") -> None:
+    async def unregister_cuda(self, name: str = "") -> None:
         self._forget(CudaRegion, name)
 
     # --- what the engine asks ---

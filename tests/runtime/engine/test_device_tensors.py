@@ -94,8 +94,8 @@ async def engine(tmp_path: Path, gpus: FakeGpus) -> AsyncIterator[Engine]:
         gpus=(0,),
     )
     await engine.start()
-    engine.shared_memory.register_cuda("in", PEER_HANDLE, 0, 64)
-    engine.shared_memory.register_cuda("out", OUTPUT_HANDLE, 0, 64)
+    await engine.shared_memory.register_cuda("in", PEER_HANDLE, 0, 64)
+    await engine.shared_memory.register_cuda("out", OUTPUT_HANDLE, 0, 64)
     gpus.copies.clear()
     yield engine
     await engine.stop()
@@ -212,8 +212,8 @@ async def test_unregistering_waits_for_requests_in_flight(engine: Engine, gpus: 
     reply = Reply()
     tensor = Tensor("IN", DataType.FP32, (2, 4), SharedMemoryRef("in", 32))
     engine.submit(InferenceRequest("first", {"IN": tensor}, reply, outputs=[to_region("OUT")]))
-    engine.shared_memory.unregister_cuda()
-    assert engine.shared_memory.cuda_regions() == []
+    await engine.shared_memory.unregister_cuda()
+    assert await engine.shared_memory.cuda_regions() == []
     assert len(gpus.opened) == 2
     response = await reply.response()
     assert response.error is None

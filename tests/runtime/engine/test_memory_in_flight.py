@@ -29,13 +29,13 @@ def config() -> ModelConfig:
 
 
 @pytest.fixture
-def registry(tmp_path):
+async def registry(tmp_path):
     """`in` holds 0 to 15, `out` nothing."""
     (tmp_path / "in").write_bytes(np.arange(PAGE // 4, dtype=np.int32).tobytes())
     (tmp_path / "out").write_bytes(bytes(PAGE))
     registry = SharedMemoryRegistry(directory=tmp_path)
-    registry.register_system("in", "in", 0, PAGE)
-    registry.register_system("out", "out", 0, PAGE)
+    await registry.register_system("in", "in", 0, PAGE)
+    await registry.register_system("out", "out", 0, PAGE)
     return registry
 
 
@@ -75,7 +75,7 @@ async def test_unregistering_waits_for_requests_in_flight(load, registry, tmp_pa
     request, reply = a_request(offset=16)
     model.submit(request)
     await asyncio.to_thread(gate.entered.acquire, timeout=20)
-    registry.unregister_system()
+    await registry.unregister_system()
     assert mapped(tmp_path / "in") == mapped(tmp_path / "out") == 1
 
     gate.open()

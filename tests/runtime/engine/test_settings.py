@@ -42,28 +42,28 @@ def with_file():
     return make_store(TraceStart(file="/tmp/trace"))
 
 
-def refused(store, changes, model=""):
-    before = store.trace()
+async def refused(store, changes, model=""):
+    before = await store.trace()
     with pytest.raises(InvalidArgumentError) as caught:
-        store.update_trace(changes, model)
-    assert store.trace() == before
+        await store.update_trace(changes, model)
+    assert await store.trace() == before
     return caught.value.message
 
 
 # --- trace ---
 
 
-def test_settings_in_triton_mode(store):
-    assert store.trace() == OFF
-    assert list(store.trace()) == list(OFF)
+async def test_settings_in_triton_mode(store):
+    assert await store.trace() == OFF
+    assert list(await store.trace()) == list(OFF)
 
 
-def test_settings_in_opentelemetry_mode():
+async def test_settings_in_opentelemetry_mode():
     store = make_store(
         TraceStart(mode="opentelemetry", mode_settings={"url": ("http://x",), "resource": ("a=b", "c=d")})
     )
 
-    assert list(store.trace().items()) == [
+    assert list((await store.trace()).items()) == [
         ("trace_level", ("OFF",)),
         ("trace_rate", ("1000",)),
         ("trace_count", ("-1",)),
@@ -73,40 +73,40 @@ def test_settings_in_opentelemetry_mode():
     ]
 
 
-def test_changes_are_answered_and_kept(store):
+async def test_changes_are_answered_and_kept(store):
     changed = {**OFF, "trace_rate": ("7",), "trace_count": ("3",), "log_frequency": ("2",)}
 
-    assert store.update_trace({"trace_rate": ["7"], "trace_count": ["3"], "log_frequency": ["2"]}) == changed
-    assert store.trace() == changed
-    assert store.update_trace({}) == changed
+    assert await store.update_trace({"trace_rate": ["7"], "trace_count": ["3"], "log_frequency": ["2"]}) == changed
+    assert await store.trace() == changed
+    assert await store.update_trace({}) == changed
 
 
-def test_clearing_returns_to_the_command_line():
+async def test_clearing_returns_to_the_command_line():
     store = make_store(TraceStart(TraceValues(rate=5)))
-    store.update_trace({"trace_rate": ["7"]})
+    await store.update_trace({"trace_rate": ["7"]})
 
-    assert store.update_trace({"trace_rate": None})["trace_rate"] == ("5",)
-
-
-def test_models_follow_what_they_do_not_set(store):
-    store.update_trace({"trace_rate": ["9"]}, "simple")
-    store.update_trace({"trace_count": ["4"], "trace_rate": ["2"]})
-
-    assert store.trace() == {**OFF, "trace_rate": ("2",), "trace_count": ("4",)}
-    assert store.trace("other") == store.trace()
-    assert store.trace("simple") == {**OFF, "trace_rate": ("9",), "trace_count": ("4",)}
-    assert store.update_trace({"trace_rate": None}, "simple") == store.trace()
+    assert (await store.update_trace({"trace_rate": None}))["trace_rate"] == ("5",)
 
 
-def test_clearing_everything_forgets_the_model(store):
-    store.update_trace({"trace_rate": ["9"]}, "simple")
-    store.update_trace({"trace_rate": None}, "simple")
+async def test_models_follow_what_they_do_not_set(store):
+    await store.update_trace({"trace_rate": ["9"]}, "simple")
+    await store.update_trace({"trace_count": ["4"], "trace_rate": ["2"]})
+
+    assert await store.trace() == {**OFF, "trace_rate": ("2",), "trace_count": ("4",)}
+    assert await store.trace("other") == await store.trace()
+    assert await store.trace("simple") == {**OFF, "trace_rate": ("9",), "trace_count": ("4",)}
+    assert await store.update_trace({"trace_rate": None}, "simple") == await store.trace()
+
+
+async def test_clearing_everything_forgets_the_model(store):
+    await store.update_trace({"trace_rate": ["9"]}, "simple")
+    await store.update_trace({"trace_rate": None}, "simple")
 
     assert store._for_model == {}
 
 
-def test_values_for_the_tracer(with_file):
-    with_file.update_trace({"trace_level": ["TENSORS", "TIMESTAMPS"]}, "simple")
+async def test_values_for_the_tracer(with_file):
+    await with_file.update_trace({"trace_level": ["TENSORS", "TIMESTAMPS"]}, "simple")
 
     assert with_file.trace_values("simple") == TraceValues(("TIMESTAMPS", "TENSORS"))
     assert with_file.trace_values() == TraceValues()
@@ -115,9 +115,9 @@ def test_values_for_the_tracer(with_file):
 @pytest.mark.parametrize(
     "call", [lambda s: s.trace("nothing"), lambda s: s.update_trace({"trace_rate": ["x"]}, "nothing")]
 )
-def test_models_that_do_not_serve(store, call):
+async def test_models_that_do_not_serve(store, call):
     with pytest.raises(InvalidArgumentError, match=r"^Request for unknown model : nothing$"):
-        call(store)
+        await call(store)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_models_that_do_not_serve(store, call):
         ("00000000000009", "9"),
     ],
 )
-def test_numbers_are_read_as_c_reads_them(store, text, shown):
-    assert store.update_trace({"trace_rate": [text]})["trace_rate"] == (shown,)
+async def test_numbers_are_read_as_c_reads_them(store, text, shown):
+    assert (await store.update_trace({"trace_rate": [text]}))["trace_rate"] == (shown,)
 
 
 @pytest.mark.parametrize(
@@ -166,44 +166,44 @@ def test_numbers_are_read_as_c_reads_them(store, text, shown):
         ({"trace_rate": ["5"], "trace_count": ["-9"]}, "Unable to parse 'trace_count'. Expecting value >= -1, got: -9"),
     ],
 )
-def test_refused_changes_change_nothing(store, changes, message):
-    assert refused(store, changes) == message
-    assert refused(store, changes, "simple") == message
-    assert store.trace("simple") == OFF
+async def test_refused_changes_change_nothing(store, changes, message):
+    assert await refused(store, changes) == message
+    assert await refused(store, changes, "simple") == message
+    assert await store.trace("simple") == OFF
 
 
-def test_the_file_is_fixed(store):
+async def test_the_file_is_fixed(store):
     for texts in (["/tmp/x"], None):
         with pytest.raises(UnsupportedError) as caught:
-            store.update_trace({"trace_rate": ["5"], "trace_file": texts})
+            await store.update_trace({"trace_rate": ["5"], "trace_file": texts})
         assert caught.value.message == "trace file location can not be updated through network protocol"
-    assert store.trace() == OFF
+    assert await store.trace() == OFF
 
 
 @pytest.mark.parametrize(
     "changes", [{"trace_level": []}, {"trace_level": ["LOUD"]}, {"colour": ["red"], "trace_mode": ["x"]}]
 )
-def test_what_is_not_known_changes_nothing(store, changes):
-    assert store.update_trace(changes) == OFF
+async def test_what_is_not_known_changes_nothing(store, changes):
+    assert await store.update_trace(changes) == OFF
 
 
-def test_levels_go_on_and_off(with_file):
-    assert with_file.update_trace({"trace_level": ["TENSORS", "LOUD"]})["trace_level"] == ("TENSORS",)
-    assert with_file.update_trace({"trace_level": ["OFF"]})["trace_level"] == ("OFF",)
+async def test_levels_go_on_and_off(with_file):
+    assert (await with_file.update_trace({"trace_level": ["TENSORS", "LOUD"]}))["trace_level"] == ("TENSORS",)
+    assert (await with_file.update_trace({"trace_level": ["OFF"]}))["trace_level"] == ("OFF",)
 
 
-def test_rate_zero_with_a_level_on(with_file):
-    with_file.update_trace({"trace_level": ["TIMESTAMPS"]})
+async def test_rate_zero_with_a_level_on(with_file):
+    await with_file.update_trace({"trace_level": ["TIMESTAMPS"]})
 
-    assert refused(with_file, {"trace_rate": ["0"]}) == (
+    assert await refused(with_file, {"trace_rate": ["0"]}) == (
         "Attempting to set invalid trace setting :sample rate must be non-zero"
     )
 
 
-def test_opentelemetry_needs_neither_file_nor_rate():
+async def test_opentelemetry_needs_neither_file_nor_rate():
     store = make_store(TraceStart(mode="opentelemetry"))
 
-    settings = store.update_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": ["0"]})
+    settings = await store.update_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": ["0"]})
 
     assert (settings["trace_level"], settings["trace_rate"]) == (("TIMESTAMPS",), ("0",))
 
@@ -212,28 +212,28 @@ def test_opentelemetry_needs_neither_file_nor_rate():
     first=st.dictionaries(st.sampled_from(["trace_rate", "trace_count", "log_frequency"]), st.integers(0, 99)),
     second=st.dictionaries(st.sampled_from(["trace_rate", "trace_count", "log_frequency"]), st.integers(0, 99)),
 )
-def test_clearing_what_was_set_restores_everything(first, second):
+async def test_clearing_what_was_set_restores_everything(first, second):
     store = make_store()
-    store.update_trace({name: [str(value)] for name, value in first.items()})
-    before = store.trace("simple")
-    store.update_trace({name: [str(value)] for name, value in second.items()}, "simple")
-    assert store.trace("simple") == {**before, **{name: (str(value),) for name, value in second.items()}}
+    await store.update_trace({name: [str(value)] for name, value in first.items()})
+    before = await store.trace("simple")
+    await store.update_trace({name: [str(value)] for name, value in second.items()}, "simple")
+    assert await store.trace("simple") == {**before, **{name: (str(value),) for name, value in second.items()}}
 
-    assert store.update_trace(dict.fromkeys(second), "simple") == before
-    assert store.update_trace(dict.fromkeys(first)) == OFF
+    assert await store.update_trace(dict.fromkeys(second), "simple") == before
+    assert await store.update_trace(dict.fromkeys(first)) == OFF
 
 
 # --- log ---
 
 
-def test_log_settings(store):
-    assert list(store.log().items()) == list(LOG.items())
+async def test_log_settings(store):
+    assert list((await store.log()).items()) == list(LOG.items())
 
 
-def test_log_settings_of_the_command_line(tmp_path):
+async def test_log_settings_of_the_command_line(tmp_path):
     options = LogOptions("2", log_warning=False, log_format="ISO8601", log_file=str(tmp_path / "log"))
     log = Log(options)
-    assert make_store(log=log).log() == {
+    assert await make_store(log=log).log() == {
         "log_file": options.log_file,
         "log_info": True,
         "log_warning": False,
@@ -244,7 +244,7 @@ def test_log_settings_of_the_command_line(tmp_path):
     log.close()
 
 
-def test_log_changes_act_on_the_log():
+async def test_log_changes_act_on_the_log():
     log = Log(stream=io.StringIO())
     store = make_store(log=log)
     changes = {
@@ -255,28 +255,28 @@ def test_log_changes_act_on_the_log():
         "log_format": "ISO8601",
     }
 
-    assert store.update_log(changes) == {**LOG, **changes}
+    assert await store.update_log(changes) == {**LOG, **changes}
     assert (log.switches.info, log.switches.verbose_level, log.switches.line_format) == (False, 3, "ISO8601")
 
 
 @pytest.mark.parametrize(("level", "shown"), [(0, 0), (3, 3), (2**31 - 1, 2**31 - 1), (2**31, 0), (2**32 + 1, 1)])
-def test_verbose_levels_wrap_as_in_c(store, level, shown):
-    assert store.update_log({"log_verbose_level": level})["log_verbose_level"] == shown
+async def test_verbose_levels_wrap_as_in_c(store, level, shown):
+    assert (await store.update_log({"log_verbose_level": level}))["log_verbose_level"] == shown
 
 
-def test_an_unknown_log_format_leaves_the_earlier_changes(store):
+async def test_an_unknown_log_format_leaves_the_earlier_changes(store):
     with pytest.raises(InvalidArgumentError, match=r"^invalid argument for log_format, got: fancy$"):
-        store.update_log({"log_format": "fancy", "log_info": False})
+        await store.update_log({"log_format": "fancy", "log_info": False})
 
-    assert store.log() == {**LOG, "log_info": False}
+    assert await store.log() == {**LOG, "log_info": False}
 
 
-def test_the_log_file_is_fixed(store):
+async def test_the_log_file_is_fixed(store):
     with pytest.raises(UnsupportedError, match=r"^log file location can not be updated through network protocol$"):
-        store.update_log({"log_file": "x", "log_info": False})
+        await store.update_log({"log_file": "x", "log_info": False})
 
-    assert store.log() == LOG
+    assert await store.log() == LOG
 
 
-def test_unknown_log_settings_change_nothing(store):
-    assert store.update_log({"colour": "red"}) == LOG
+async def test_unknown_log_settings_change_nothing(store):
+    assert await store.update_log({"colour": "red"}) == LOG

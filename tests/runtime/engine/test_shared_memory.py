@@ -56,36 +56,36 @@ def open_descriptors() -> int:
 # --- registration ---
 
 
-def test_a_region_is_listed_and_forgotten(registry):
-    registry.register_system("b", "/area", 0, 64)
-    registry.register_system("a", "area", PAGE, PAGE)
+async def test_a_region_is_listed_and_forgotten(registry):
+    await registry.register_system("b", "/area", 0, 64)
+    await registry.register_system("a", "area", PAGE, PAGE)
 
-    assert registry.system_regions() == [SystemRegion("a", "area", PAGE, PAGE), SystemRegion("b", "/area", 0, 64)]
-    assert registry.system_regions("b") == [SystemRegion("b", "/area", 0, 64)]
-    registry.unregister_system("b")
-    assert [region.name for region in registry.system_regions()] == ["a"]
-    registry.unregister_system()
-    assert registry.system_regions() == []
+    assert await registry.system_regions() == [SystemRegion("a", "area", PAGE, PAGE), SystemRegion("b", "/area", 0, 64)]
+    assert await registry.system_regions("b") == [SystemRegion("b", "/area", 0, 64)]
+    await registry.unregister_system("b")
+    assert [region.name for region in await registry.system_regions()] == ["a"]
+    await registry.unregister_system()
+    assert await registry.system_regions() == []
 
 
-def test_the_real_directory_is_the_default():
+async def test_the_real_directory_is_the_default():
     key = f"charonia-test-{uuid.uuid4().hex}"
     path = Path("/dev/shm") / key
     path.write_bytes(b"abcd")
     try:
         registry = SharedMemoryRegistry()
-        registry.register_system("region", f"/{key}", 0, 4)
+        await registry.register_system("region", f"/{key}", 0, 4)
         assert bytes(registry.resolve(SharedMemoryRef("region", 4), writable=False)) == b"abcd"
     finally:
         path.unlink()
 
 
-def test_a_taken_name_is_refused_and_keeps_its_region(registry):
-    registry.register_system("region", "/area", 0, 64)
+async def test_a_taken_name_is_refused_and_keeps_its_region(registry):
+    await registry.register_system("region", "/area", 0, 64)
 
     with pytest.raises(AlreadyExistsError, match=r"^shared memory region 'region' already in manager$"):
-        registry.register_system("region", "/nothing", 0, 8)
-    assert registry.system_regions() == [SystemRegion("region", "/area", 0, 64)]
+        await registry.register_system("region", "/nothing", 0, 8)
+    assert await registry.system_regions() == [SystemRegion("region", "/area", 0, 64)]
 
 
 @pytest.mark.parametrize(
@@ -104,30 +104,30 @@ def test_a_taken_name_is_refused_and_keeps_its_region(registry):
         "\ud800",
     ],
 )
-def test_keys_that_open_nothing(registry, key):
+async def test_keys_that_open_nothing(registry, key):
     before = open_descriptors()
 
     with pytest.raises(InternalError) as caught:
-        registry.register_system("region", key, 0, 8)
+        await registry.register_system("region", key, 0, 8)
 
     assert caught.value.message == f"Unable to open shared memory region: '{key}'"
     assert open_descriptors() == before
 
 
 @pytest.mark.parametrize("key", ["", "/", "///"])
-def test_empty_keys(registry, key):
+async def test_empty_keys(registry, key):
     with pytest.raises(InvalidArgumentError) as caught:
-        registry.register_system("region", key, 0, 8)
+        await registry.register_system("region", key, 0, 8)
 
     assert caught.value.message == f"cannot register shared memory region 'region' - invalid shm key '{key}'"
 
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
-def test_reserved_keys(registry, slashes):
+async def test_reserved_keys(registry, slashes):
     key = f"{slashes}triton_python_backend_shm_region_1"
 
     with pytest.raises(InvalidArgumentError) as caught:
-        registry.register_system("region", key, 0, 8)
+        await registry.register_system("region", key, 0, 8)
 
     assert caught.value.message == (
         f"cannot register shared memory region 'region' with key '{key}' as the key contains the reserved prefix "
@@ -148,27 +148,27 @@ def test_reserved_keys(registry, slashes):
         (2 * PAGE, 0, "unable to process address spaceInvalid argument"),
     ],
 )
-def test_ranges_that_cannot_be_mapped(registry, offset, byte_size, reason):
+async def test_ranges_that_cannot_be_mapped(registry, offset, byte_size, reason):
     before = open_descriptors()
 
     with pytest.raises(InvalidArgumentError) as caught:
-        registry.register_system("region", "/area", offset, byte_size)
+        await registry.register_system("region", "/area", offset, byte_size)
 
     assert caught.value.message == f"failed to register shared memory region 'region': {reason}"
-    assert registry.system_regions() == []
+    assert await registry.system_regions() == []
     assert open_descriptors() == before
 
 
-def test_unknown_regions(registry):
-    registry.unregister_system("nothing")
-    registry.unregister_cuda("nothing")
+async def test_unknown_regions(registry):
+    await registry.unregister_system("nothing")
+    await registry.unregister_cuda("nothing")
     with pytest.raises(NotFoundError, match=r"^Unable to find system shared memory region: 'nothing'$"):
-        registry.system_regions("nothing")
+        await registry.system_regions("nothing")
     with pytest.raises(NotFoundError, match=r"^Unable to find cuda shared memory region: 'nothing'$"):
-        registry.cuda_regions("nothing")
+        await registry.cuda_regions("nothing")
 
 
-def test_clients_can_be_kept_out(objects):
+async def test_clients_can_be_kept_out(objects):
     registry = SharedMemoryRegistry(SharedMemoryOptions(allow_client_shm=False), directory=objects)
     calls = [
         lambda: registry.register_system("region", "/area", 0, 8),
@@ -179,12 +179,12 @@ def test_clients_can_be_kept_out(objects):
 
     for call in calls:
         with pytest.raises(UnsupportedError) as caught:
-            call()
+            await call()
         assert caught.value.message == (
             "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
         )
-    assert registry.system_regions() == []
-    assert registry.cuda_regions() == []
+    assert await registry.system_regions() == []
+    assert await registry.cuda_regions() == []
 
 
 # --- CUDA ---
@@ -203,9 +203,9 @@ def with_gpus(objects, gpus):
     return SharedMemoryRegistry(directory=objects, cuda=InterprocessMemory(gpus.cuda()))
 
 
-def test_cuda_regions_need_a_gpu(registry, caplog):
+async def test_cuda_regions_need_a_gpu(registry, caplog):
     with pytest.raises(InvalidArgumentError, match=r"^failed to register shared memory region: invalid args$"):
-        registry.register_cuda("region", HANDLE, 0, 8)
+        await registry.register_cuda("region", HANDLE, 0, 8)
 
     assert "IPC handle of region 'region': the server has no GPU" in caplog.text
 
@@ -222,17 +222,17 @@ def test_cuda_regions_need_a_gpu(registry, caplog):
         ((HANDLE, 1, 0), "the allocation has 16 bytes, the region 0"),
     ],
 )
-def test_cuda_handles_that_do_not_open(with_gpus, gpus, region, reason, caplog):
+async def test_cuda_handles_that_do_not_open(with_gpus, gpus, region, reason, caplog):
     with pytest.raises(InvalidArgumentError, match=r"^failed to register shared memory region: invalid args$"):
-        with_gpus.register_cuda("region", *region)
+        await with_gpus.register_cuda("region", *region)
 
     assert reason in caplog.text
-    assert with_gpus.cuda_regions() == []
+    assert await with_gpus.cuda_regions() == []
     assert gpus.opened == []
 
 
-def test_pieces_of_a_cuda_region_lie_on_the_device(with_gpus):
-    with_gpus.register_cuda("region", HANDLE, 1, 12)
+async def test_pieces_of_a_cuda_region_lie_on_the_device(with_gpus):
+    await with_gpus.register_cuda("region", HANDLE, 1, 12)
 
     piece = with_gpus.resolve(SharedMemoryRef("region", 4, offset=8), writable=True)
 
@@ -245,56 +245,56 @@ def test_pieces_of_a_cuda_region_lie_on_the_device(with_gpus):
         with_gpus.resolve(SharedMemoryRef("region", 8, offset=8), writable=False)
 
 
-def test_cuda_memory_stays_open_until_the_last_request_ends(with_gpus, gpus):
-    with_gpus.register_cuda("region", HANDLE, 1, 16)
+async def test_cuda_memory_stays_open_until_the_last_request_ends(with_gpus, gpus):
+    await with_gpus.register_cuda("region", HANDLE, 1, 16)
     piece = with_gpus.resolve(SharedMemoryRef("region", 4), writable=False)
 
-    with_gpus.unregister_cuda("region")
+    await with_gpus.unregister_cuda("region")
     assert len(gpus.opened) == 1
     assert piece.to_host() == bytes(range(4))
     del piece
     assert gpus.opened == []
 
 
-def test_the_same_handle_twice(with_gpus, gpus):
-    with_gpus.register_cuda("one", HANDLE, 1, 16)
-    with_gpus.register_cuda("two", HANDLE, 1, 8)
+async def test_the_same_handle_twice(with_gpus, gpus):
+    await with_gpus.register_cuda("one", HANDLE, 1, 16)
+    await with_gpus.register_cuda("two", HANDLE, 1, 8)
 
-    with_gpus.unregister_cuda("one")
+    await with_gpus.unregister_cuda("one")
 
     assert len(gpus.opened) == 1
     assert with_gpus.resolve(SharedMemoryRef("two", 2), writable=False).to_host() == b"\0\1"
 
 
-def test_the_two_kinds_share_names_and_nothing_else(with_gpus):
+async def test_the_two_kinds_share_names_and_nothing_else(with_gpus):
     registry = with_gpus
-    registry.register_cuda("cuda", HANDLE, 1, 8)
-    registry.register_system("system", "/area", 0, 8)
+    await registry.register_cuda("cuda", HANDLE, 1, 8)
+    await registry.register_system("system", "/area", 0, 8)
 
     with pytest.raises(AlreadyExistsError):
-        registry.register_system("cuda", "/area", 0, 8)
+        await registry.register_system("cuda", "/area", 0, 8)
     with pytest.raises(NotFoundError) as caught:
-        registry.system_regions("cuda")
+        await registry.system_regions("cuda")
     assert (
         caught.value.message == "The region named 'cuda' is registered as CUDA shared memory, not system shared memory"
     )
     with pytest.raises(NotFoundError) as caught:
-        registry.cuda_regions("system")
+        await registry.cuda_regions("system")
     assert caught.value.message == (
         "The region named 'system' is registered as system shared memory, not CUDA shared memory"
     )
-    registry.unregister_system("cuda")
-    registry.unregister_system()
-    assert registry.cuda_regions() == [CudaRegion("cuda", 1, 8)]
-    registry.unregister_cuda()
-    assert registry.cuda_regions() == []
+    await registry.unregister_system("cuda")
+    await registry.unregister_system()
+    assert await registry.cuda_regions() == [CudaRegion("cuda", 1, 8)]
+    await registry.unregister_cuda()
+    assert await registry.cuda_regions() == []
 
 
 # --- use ---
 
 
-def test_pieces_are_the_objects_own_bytes(registry, objects):
-    registry.register_system("region", "/area", PAGE, PAGE)
+async def test_pieces_are_the_objects_own_bytes(registry, objects):
+    await registry.register_system("region", "/area", PAGE, PAGE)
 
     piece = registry.resolve(SharedMemoryRef("region", 4, offset=8), writable=True)
     piece[:] = b"abcd"
@@ -303,8 +303,8 @@ def test_pieces_are_the_objects_own_bytes(registry, objects):
     assert registry.resolve(SharedMemoryRef("region", PAGE), writable=False)[8:13] == b"abcd\2"
 
 
-def test_inputs_are_read_only(registry):
-    registry.register_system("region", "/area", 0, 8)
+async def test_inputs_are_read_only(registry):
+    await registry.register_system("region", "/area", 0, 8)
 
     with pytest.raises(TypeError):
         registry.resolve(SharedMemoryRef("region", 8), writable=False)[0] = 1
@@ -331,8 +331,8 @@ def test_inputs_are_read_only(registry):
         ),
     ],
 )
-def test_pieces_outside_their_region(registry, offset, byte_size, message):
-    registry.register_system("region", "/area", 0, 64)
+async def test_pieces_outside_their_region(registry, offset, byte_size, message):
+    await registry.register_system("region", "/area", 0, 64)
 
     with pytest.raises(InvalidArgumentError) as caught:
         registry.resolve(SharedMemoryRef("region", byte_size, offset), writable=False)
@@ -345,18 +345,18 @@ def test_pieces_of_nothing(registry):
         registry.resolve(SharedMemoryRef("region", 1), writable=False)
 
 
-def test_an_empty_piece_behind_the_start_is_empty(registry):
-    registry.register_system("region", "/area", 0, 64)
+async def test_an_empty_piece_behind_the_start_is_empty(registry):
+    await registry.register_system("region", "/area", 0, 64)
 
     assert registry.resolve(SharedMemoryRef("region", 0, offset=16), writable=False).nbytes == 0
 
 
 @given(offset=st.integers(-(2**63), 2**64), byte_size=st.integers(-(2**63), 2**64))
-def test_a_piece_is_exact_or_refused(tmp_path_factory, offset, byte_size):
+async def test_a_piece_is_exact_or_refused(tmp_path_factory, offset, byte_size):
     path = tmp_path_factory.mktemp("objects") / "area"
     path.write_bytes(bytes(range(64)))
     registry = SharedMemoryRegistry(directory=path.parent)
-    registry.register_system("region", "area", 0, 64)
+    await registry.register_system("region", "area", 0, 64)
     try:
         piece = registry.resolve(SharedMemoryRef("region", byte_size, offset), writable=False)
     except InferenceError as error:
@@ -365,8 +365,8 @@ def test_a_piece_is_exact_or_refused(tmp_path_factory, offset, byte_size):
         assert bytes(piece) == bytes(range(offset % 2**64, (offset + byte_size) % 2**64))
 
 
-def test_a_truncated_object_is_an_error_not_a_crash(registry, objects):
-    registry.register_system("region", "/area", PAGE, PAGE)
+async def test_a_truncated_object_is_an_error_not_a_crash(registry, objects):
+    await registry.register_system("region", "/area", PAGE, PAGE)
     os.truncate(objects / "area", PAGE + 16)
 
     with pytest.raises(InvalidArgumentError, match=r"Invalid offset \+ byte size for shared memory region: 'region'"):
@@ -374,13 +374,13 @@ def test_a_truncated_object_is_an_error_not_a_crash(registry, objects):
     assert bytes(registry.resolve(SharedMemoryRef("region", 16), writable=False)) == b"\2" * 16
 
 
-def test_memory_stays_mapped_until_the_last_request_ends(registry, objects):
-    registry.register_system("region", "/area", 0, PAGE)
+async def test_memory_stays_mapped_until_the_last_request_ends(registry, objects):
+    await registry.register_system("region", "/area", 0, PAGE)
     before = open_descriptors()
     first = registry.resolve(SharedMemoryRef("region", 4), writable=False)
     second = registry.resolve(SharedMemoryRef("region", 4), writable=True)
 
-    registry.unregister_system("region")
+    await registry.unregister_system("region")
     del first
     second[:] = b"late"
     assert mapped(objects / "area") == 1
@@ -392,11 +392,11 @@ def test_memory_stays_mapped_until_the_last_request_ends(registry, objects):
     assert (objects / "area").read_bytes()[:4] == b"late"
 
 
-def test_a_name_can_be_reused_while_its_old_memory_is_in_use(registry):
-    registry.register_system("region", "/area", 0, PAGE)
+async def test_a_name_can_be_reused_while_its_old_memory_is_in_use(registry):
+    await registry.register_system("region", "/area", 0, PAGE)
     old = registry.resolve(SharedMemoryRef("region", 2), writable=False)
-    registry.unregister_system("region")
-    registry.register_system("region", "/area", PAGE, PAGE)
+    await registry.unregister_system("region")
+    await registry.register_system("region", "/area", PAGE, PAGE)
 
     assert bytes(old) == b"\1\1"
     assert bytes(registry.resolve(SharedMemoryRef("region", 2), writable=False)) == b"\2\2"

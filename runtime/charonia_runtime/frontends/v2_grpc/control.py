@@ -102,28 +102,30 @@ class ControlCalls:
 
     async def system_shared_memory_status(self, data: bytes) -> bytes:
         name = memory.decode_region_name(data)
-        return memory.encode_system_regions(self._server.shared_memory.system_regions(name))
+        return memory.encode_system_regions(await self._server.shared_memory.system_regions(name))
 
     async def system_shared_memory_register(self, data: bytes) -> bytes:
         region = memory.decode_system_registration(data)
-        self._server.shared_memory.register_system(region.name, region.key, region.offset, region.byte_size)
+        await self._server.shared_memory.register_system(region.name, region.key, region.offset, region.byte_size)
         return _EMPTY
 
     async def system_shared_memory_unregister(self, data: bytes) -> bytes:
-        self._server.shared_memory.unregister_system(memory.decode_region_name(data))
+        await self._server.shared_memory.unregister_system(memory.decode_region_name(data))
         return _EMPTY
 
     async def cuda_shared_memory_status(self, data: bytes) -> bytes:
         name = memory.decode_region_name(data)
-        return memory.encode_cuda_regions(self._server.shared_memory.cuda_regions(name))
+        return memory.encode_cuda_regions(await self._server.shared_memory.cuda_regions(name))
 
     async def cuda_shared_memory_register(self, data: bytes) -> bytes:
         region = memory.decode_cuda_registration(data)
-        self._server.shared_memory.register_cuda(region.name, region.raw_handle, region.device_id, region.byte_size)
+        await self._server.shared_memory.register_cuda(
+            region.name, region.raw_handle, region.device_id, region.byte_size
+        )
         return _EMPTY
 
     async def cuda_shared_memory_unregister(self, data: bytes) -> bytes:
-        self._server.shared_memory.unregister_cuda(memory.decode_region_name(data))
+        await self._server.shared_memory.unregister_cuda(memory.decode_region_name(data))
         return _EMPTY
 
     # --- settings ---
@@ -132,13 +134,13 @@ class ControlCalls:
         trace = settings.decode_trace(data)
         current = self._server.settings
         if trace.changes:
-            return settings.encode_trace(current.update_trace(trace.changes, trace.model_name))
-        return settings.encode_trace(current.trace(trace.model_name))
+            return settings.encode_trace(await current.update_trace(trace.changes, trace.model_name))
+        return settings.encode_trace(await current.trace(trace.model_name))
 
     async def log_settings(self, data: bytes) -> bytes:
         changes = settings.decode_log(data)
         current = self._server.settings
-        return settings.encode_log(current.update_log(changes) if changes else current.log())
+        return settings.encode_log(await current.update_log(changes) if changes else await current.log())
 
 
 def control_method(answer: ControlCall, delay_seconds: float) -> Callable[[Call], Listener]:

@@ -31,43 +31,43 @@ def sampled(tracer, model="m", count=6):
     return [tracer.sample(model, None) is not None for _ in range(count)]
 
 
-def test_is_active_only_while_something_is_traced(tracer, settings):
+async def test_is_active_only_while_something_is_traced(tracer, settings):
     assert not tracer.active
-    settings.update_trace({"trace_level": ["TIMESTAMPS"]}, "m")
+    await settings.update_trace({"trace_level": ["TIMESTAMPS"]}, "m")
     assert tracer.active
-    settings.update_trace({"trace_level": None}, "m")
+    await settings.update_trace({"trace_level": None}, "m")
     assert not tracer.active
 
 
-def test_models_share_a_counter_unless_they_have_their_own_settings(tracer, settings):
-    settings.update_trace({"trace_level": ["TIMESTAMPS"]})
-    settings.update_trace({"trace_rate": ["3"]}, "own")
+async def test_models_share_a_counter_unless_they_have_their_own_settings(tracer, settings):
+    await settings.update_trace({"trace_level": ["TIMESTAMPS"]})
+    await settings.update_trace({"trace_rate": ["3"]}, "own")
 
     assert [tracer.sample(model, None) is not None for model in ("a", "b", "a")] == [False, True, False]
     assert sampled(tracer, "own") == [False, False, True] * 2
 
 
-def test_the_count_is_shown_as_it_shrinks(tracer, settings):
-    settings.update_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": ["1"], "trace_count": ["5"]})
+async def test_the_count_is_shown_as_it_shrinks(tracer, settings):
+    await settings.update_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": ["1"], "trace_count": ["5"]})
     sampled(tracer, count=2)
 
-    assert settings.trace()["trace_count"] == ("3",)
+    assert (await settings.trace())["trace_count"] == ("3",)
     assert sampled(tracer) == [True] * 3 + [False] * 3
-    settings.update_trace({"trace_count": ["1"]})
+    await settings.update_trace({"trace_count": ["1"]})
     assert sampled(tracer, count=2) == [True, False]
 
 
-def test_changed_settings_end_what_was_collected_under_the_old_ones(tracer, settings, kept):
-    settings.update_trace({"trace_level": ["TIMESTAMPS"]})
+async def test_changed_settings_end_what_was_collected_under_the_old_ones(tracer, settings, kept):
+    await settings.update_trace({"trace_level": ["TIMESTAMPS"]})
     old = settings.sampler("m")
-    settings.update_trace({"trace_rate": ["5"]})
+    await settings.update_trace({"trace_rate": ["5"]})
 
     assert old in kept.dropped
     assert settings.sampler("m") is not old
 
 
-def test_a_clients_trace_is_joined_where_the_destination_can(tracer, settings, kept):
-    settings.update_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": ["1000"]})
+async def test_a_clients_trace_is_joined_where_the_destination_can(tracer, settings, kept):
+    await settings.update_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": ["1000"]})
     assert tracer.sample("m", "00-a-b-01") is not None
     kept.joins_traces = False
     assert tracer.sample("m", "00-a-b-01") is None

@@ -20,7 +20,7 @@ memory = router("shared-memory")
 @memory.get(f"{_SYSTEM}/status")
 @memory.get(f"{_SYSTEM}{_REGION}/status")
 async def system_status(server: Server, region: Region) -> Response:
-    return json_answer(render_system_regions(server.shared_memory.system_regions(region)))
+    return json_answer(render_system_regions(await server.shared_memory.system_regions(region)))
 
 
 @memory.post(f"{_SYSTEM}/register")
@@ -29,21 +29,21 @@ async def register_system(server: Server, region: Region, body: Body) -> Respons
     if not region:
         raise InvalidArgumentError("'region name' is necessary to register system shared memory region")
     wanted = decode_system_registration(body)
-    server.shared_memory.register_system(region, wanted.key, wanted.offset, wanted.byte_size)
+    await server.shared_memory.register_system(region, wanted.key, wanted.offset, wanted.byte_size)
     return json_answer()
 
 
 @memory.post(f"{_SYSTEM}/unregister")
 @memory.post(f"{_SYSTEM}{_REGION}/unregister")
 async def unregister_system(server: Server, region: Region) -> Response:
-    server.shared_memory.unregister_system(region)
+    await server.shared_memory.unregister_system(region)
     return json_answer()
 
 
 @memory.get(f"{_CUDA}/status")
 @memory.get(f"{_CUDA}{_REGION}/status")
 async def cuda_status(server: Server, region: Region) -> Response:
-    return json_answer(render_cuda_regions(server.shared_memory.cuda_regions(region)))
+    return json_answer(render_cuda_regions(await server.shared_memory.cuda_regions(region)))
 
 
 @memory.post(f"{_CUDA}/register")
@@ -52,14 +52,14 @@ async def register_cuda(server: Server, region: Region, body: Body) -> Response:
     if not region:
         raise InvalidArgumentError("'region name' is necessary to register cuda shared memory region")
     wanted = decode_cuda_registration(body)
-    server.shared_memory.register_cuda(region, wanted.raw_handle, wanted.device_id, wanted.byte_size)
+    await server.shared_memory.register_cuda(region, wanted.raw_handle, wanted.device_id, wanted.byte_size)
     return json_answer()
 
 
 @memory.post(f"{_CUDA}/unregister")
 @memory.post(f"{_CUDA}{_REGION}/unregister")
 async def unregister_cuda(server: Server, region: Region) -> Response:
-    server.shared_memory.unregister_cuda(region)
+    await server.shared_memory.unregister_cuda(region)
     return json_answer()
 
 

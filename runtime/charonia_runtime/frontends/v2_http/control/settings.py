@@ -15,34 +15,36 @@ logging = router("logging")
 
 @trace.get("/v2/trace/setting")
 async def trace_settings(server: Server) -> Response:
-    return json_answer(render_trace_settings(server.settings.trace()))
+    return json_answer(render_trace_settings(await server.settings.trace()))
 
 
 @trace.post("/v2/trace/setting")
 async def update_trace_settings(server: Server, body: Body) -> Response:
-    return json_answer(render_trace_settings(server.settings.update_trace(decode_trace_changes(body))))
+    return json_answer(render_trace_settings(await server.settings.update_trace(decode_trace_changes(body))))
 
 
 @trace.get("/v2/models/{model}/trace/setting")
 async def model_trace_settings(server: Server, model: Model) -> Response:
-    return json_answer(render_trace_settings(server.settings.trace(model.name)))
+    return json_answer(render_trace_settings(await server.settings.trace(model.name)))
 
 
 @trace.post("/v2/models/{model}/trace/setting")
 async def update_model_trace_settings(server: Server, model: Model, body: Body) -> Response:
-    return json_answer(render_trace_settings(server.settings.update_trace(decode_trace_changes(body), model.name)))
+    return json_answer(
+        render_trace_settings(await server.settings.update_trace(decode_trace_changes(body), model.name))
+    )
 
 
 @logging.get("/v2/logging")
 async def log_settings(server: Server) -> Response:
-    return json_answer(render_log_settings(server.settings.log()))
+    return json_answer(render_log_settings(await server.settings.log()))
 
 
 @logging.post("/v2/logging")
 async def update_log_settings(server: Server, body: Body) -> Response:
     for change in decode_log_changes(body):
-        server.settings.update_log(change)
-    return json_answer(render_log_settings(server.settings.log()))
+        await server.settings.update_log(change)
+    return json_answer(render_log_settings(await server.settings.log()))
 
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (trace, logging)
