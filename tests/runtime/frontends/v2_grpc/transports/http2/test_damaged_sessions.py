@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charonia_runtime.frontends.v2_grpc import Options
@@ -93,27 +92,10 @@ async def session(damage: Damage, cut: int) -> None:
         await asyncio.sleep(0)
 
 
-def run(damage: Damage, cut: int) -> None:
+@given(DAMAGE, st.integers(1, 400))
+@settings(max_examples=150, deadline=None)
+def test_damaged_sessions(damage: Damage, cut: int) -> None:
     with quiet_loop() as loop:
         loop.set_exception_handler(lambda _, context: pytest.fail(str(context)))
         loop.run_until_complete(session(damage, cut))
         loop.run_until_complete(loop.shutdown_default_executor())
-
-
-@given(DAMAGE, st.integers(1, 400))
-@settings(max_examples=150, deadline=None)
-def test_damaged_sessions(damage: Damage, cut: int) -> None:
-    run(damage, cut)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@given(DAMAGE, st.integers(1, 400))
-@settings(
-    max_examples=int(os.environ.get("CHARONIA_FUZZ_EXAMPLES", "20000")),
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
-def test_many_damaged_sessions(damage: Damage, cut: int) -> None:
-    run(damage, cut)
