@@ -41,9 +41,7 @@ class Loaded:
         self.config = self.backend.auto_complete(config or plan_config())
         self.backend.load(self.config)
         group = self.config.instance_groups[0]
-        self.instance: Any = self.backend.create_instance(
-            Placement("m_0", group.kind, device, profiles=group.profiles)
-        )
+        self.instance: Any = self.backend.create_instance(Placement("m_0", group.kind, device, profiles=group.profiles))
 
     def run(self, *requests: Mapping[str, np.ndarray[Any, Any]], outputs: Sequence[str] = ()) -> RecordedBatch:
         return execute(self.instance, a_batch(self.config, *requests, outputs=outputs))
