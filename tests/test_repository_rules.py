@@ -58,6 +58,11 @@ def test_import_contracts():
         ("frontends/metrics/frontend.py", "import charonia_runtime.engine", "Runtime: imports point down"),
         ("engine/engine.py", "import charonia_runtime.backends.identity", "Runtime: imports point down"),
         ("backends/identity.py", "import charonia_runtime.backends.onnxruntime", "Plug-ins do not know each other"),
+        (
+            "frontends/v2_grpc/transports/http2/handler.py",
+            "import charonia_runtime.frontends.v2_grpc.transports.grpcio",
+            "Transports of gRPC do not know each other",
+        ),
         ("engine/schedulers/base.py", "import time", "Schedulers are sans-I/O"),
         ("engine/engine.py", "import fastapi", "Only the HTTP frontend knows FastAPI"),
         ("frontends/metrics/frontend.py", "import uvicorn", "Only HTTP/1 knows uvicorn and httptools"),
