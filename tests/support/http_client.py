@@ -74,12 +74,12 @@ class Client:
 
     def __init__(self, frontend: Frontend) -> None:
         host, _, port = frontend.address.rpartition(":")
-        self._place = (host, int(port))
+        self.place = (host, int(port))
         self.frontend = frontend
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[RawClient]:
-        client = RawClient(*await asyncio.open_connection(*self._place))
+        client = RawClient(*await asyncio.open_connection(*self.place))
         try:
             yield client
         finally:

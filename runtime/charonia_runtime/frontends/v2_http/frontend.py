@@ -2,6 +2,7 @@
 
 import logging
 
+from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_http.control.application import control_application
 from charonia_runtime.frontends.v2_http.options import Options
@@ -25,13 +26,23 @@ class Frontend:
         self._listener: Listener | None = None
 
     async def start(self) -> None:
-        """Bind and serve. Raises UnavailableError when the address cannot be had."""
+        """
+        Bind and serve.
+
+        Raises UnavailableError when the address cannot be had, InvalidArgumentError when a file for TLS cannot be used.
+        """
         options = self._options
         bound = bind(options.http_address, options.http_port, share_port=options.reuse_http_port)
         host, port = bound.getsockname()[:2]
         self.address = join(options.http_address or host, port)
-        self._listener = Listener(Routes(self._services, control_application(self._services)), self._services.limits)
-        await self._listener.start(bound)
+        routes = Routes(self._services, control_application(self._services))
+        self._listener = Listener(routes, self._services.limits, options.tls())
+        try:
+            await self._listener.start(bound)
+        except InvalidArgumentError:
+            bound.close()
+            self._listener = None
+            raise
         logger.info("Started HTTPService at %s", self.address)
 
     def retire(self) -> None:

@@ -8,6 +8,7 @@ from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
 from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
+from charonia_runtime.wires.http1.listener import TlsFiles
 
 _RESTRICTION_FLAG = "http-restricted-api"
 _FORWARD_FLAG = "http-header-forward-pattern"
@@ -38,6 +39,11 @@ class Options:
         60,
         "How long a client may pause in the middle of a request before its connection is closed; 0 for any time (s).",
     )
+    http_use_ssl: bool = option(False, "Serve over TLS (HTTPS).")
+    http_use_ssl_mutual: bool = option(False, "Serve over TLS and demand a certificate from clients.")
+    http_server_cert: str = option("", "File with the server's certificate chain, PEM.")
+    http_server_key: str = option("", "File with the server's private key, PEM.")
+    http_root_cert: str = option("", "File with the certificates that clients' ones must descend from, PEM.")
     path_prefix: tuple[str, ...] = option(
         (), "Serve every HTTP route below this path, too: what a gateway in front of the server does not take away. "
         "May be given several times.",
@@ -51,9 +57,22 @@ class Options:
             raise OptionError(_SIZE_FLAG, f"Error: --{_SIZE_FLAG} must be greater than 0.")
         if self.http_read_timeout_secs < 0:
             raise OptionError(_TIMEOUT_FLAG, f"Error: --{_TIMEOUT_FLAG} must not be negative.")
+        self.tls()
         self.restrictions()
         self.header_filter()
         self.prefixes()
+
+    def tls(self) -> TlsFiles | None:
+        """The files of HTTPS; None for plain HTTP."""
+        if not (self.http_use_ssl or self.http_use_ssl_mutual):
+            return None
+        needed = [("http-server-cert", self.http_server_cert), ("http-server-key", self.http_server_key)]
+        if self.http_use_ssl_mutual:
+            needed.append(("http-root-cert", self.http_root_cert))
+        for flag, path in needed:
+            if not path:
+                raise OptionError(flag, f"Error: HTTPS needs a file: --{flag} must be specified.")
+        return TlsFiles(self.http_server_cert, self.http_server_key, self.http_root_cert or None)
 
     def restrictions(self) -> Mapping[str, Restriction]:
         """Category of routes → the header it asks for."""

@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import uvicorn
 from typing_extensions import override
 
+from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.wires.addresses import BACKLOG
 from charonia_runtime.wires.http1.connection import Connection, Handler
 from charonia_runtime.wires.http1.heads import KnownHeads
@@ -16,6 +19,15 @@ from charonia_runtime.wires.http1.limits import Limits
 
 _READ_BUFFER_BYTES: Final = 64 * 1024
 _SWEEP_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files. With `root_certificates`, clients must show a certificate that descends from one of them."""
+
+    certificate: str
+    key: str
+    root_certificates: str | None = None
 
 
 class Listener(uvicorn.Server):
@@ -26,7 +38,7 @@ class Listener(uvicorn.Server):
     an idle server nor a stopping one wakes up for nothing.
     """
 
-    def __init__(self, handler: Handler, limits: Limits) -> None:
+    def __init__(self, handler: Handler, limits: Limits, tls: TlsFiles | None = None) -> None:
         super().__init__(uvicorn.Config(
             _no_application,
             http=cast("Any", self._connect),
@@ -39,6 +51,10 @@ class Listener(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
+            ssl_certfile=tls and tls.certificate,
+            ssl_keyfile=tls and tls.key,
+            ssl_ca_certs=tls and tls.root_certificates,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.root_certificates else ssl.CERT_NONE,
         ))  # fmt: skip
         self.connections: set[Connection] = set()
         self._handler = handler
@@ -54,7 +70,11 @@ class Listener(uvicorn.Server):
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self, bound: socket.socket) -> None:
-        """Serve a socket that `addresses.bind` gave."""
+        """Serve a socket that `addresses.bind` gave. Raises InvalidArgumentError when a file for TLS cannot be used."""
+        try:
+            self.config.load()
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(f"the certificates for HTTPS cannot be used: {error}") from error
         self._serving = asyncio.create_task(self.serve(sockets=[bound]))
         self._serving.add_done_callback(lambda _: self._running.set())
         await self._running.wait()
