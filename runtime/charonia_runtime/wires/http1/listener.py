@@ -51,9 +51,9 @@ class Listener(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            ssl_certfile=tls and tls.certificate,
-            ssl_keyfile=tls and tls.key,
-            ssl_ca_certs=tls and tls.root_certificates,
+            ssl_certfile=tls.certificate if tls else None,
+            ssl_keyfile=tls.key if tls else None,
+            ssl_ca_certs=tls.root_certificates if tls else None,
             ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.root_certificates else ssl.CERT_NONE,
         ))  # fmt: skip
         self.connections: set[Connection] = set()
