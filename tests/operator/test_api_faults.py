@@ -61,7 +61,6 @@ def test_a_watch_that_breaks_for_good_ends_the_process(cluster, proxy, operator_
     cluster.apply()
     eventually(cluster.is_ready)
     eventually(lambda: proxy.watched(plural))
-    time.sleep(3)  # the watchdog has seen all watches
 
     proxy.end_watches(plural, code, "etcdserver: leader changed")
 
