@@ -260,6 +260,13 @@ async def test_models_are_loaded_and_unloaded(tmp_path: Path, server: FakeServer
     ("statement", "text"),
     [
         (
+            "pb_utils.is_model_ready('echo', '-1')",
+            (
+                "Failed to check model readiness: Failed to process the request for model 'caller_0', message: failed to "
+                "get model version from specified version string '-1', version should be an integral value > 0"
+            ),
+        ),
+        (
             "pb_utils.load_model('other')",
             "Failed to load model: Failed to process the request for model 'caller_0', message: failed to load 'other'",
         ),

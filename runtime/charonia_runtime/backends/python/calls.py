@@ -165,9 +165,10 @@ def _refusal(error: InferenceError) -> dict[str, str]:
 def _version(text: str) -> int:
     if not text:
         return ANY_VERSION
-    if not (text.isascii() and text.isdecimal()):
-        raise InvalidArgumentError(
-            f"failed to get model version from specified version string '{text}' (details: stol), version should be an "
-            "integral value > 0"
-        )
+    what = f"failed to get model version from specified version string '{text}'"
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()):
+        raise InvalidArgumentError(f"{what} (details: stol), version should be an integral value > 0")
+    if digits != text:
+        raise InvalidArgumentError(f"{what}, version should be an integral value > 0")
     return int(text)
