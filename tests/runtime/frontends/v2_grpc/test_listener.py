@@ -17,6 +17,8 @@ from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, U
 from charonia_runtime.core.frontend import OptionError
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.frontends.v2_grpc import Frontend, Options
+from charonia_runtime.frontends.v2_grpc.options import TRANSPORTS
+from charonia_runtime.frontends.v2_grpc.transports import transport_names
 from tests.support.certificates import make_certificate
 from tests.support.fake_server import FakeServer, answer, echo_config
 from tests.support.grpc_calls import SERVICE, GrpcClient, message
@@ -85,6 +87,10 @@ async def test_bad_flags(fields: dict[str, Any], flag: str, text: str) -> None:
     with pytest.raises(OptionError) as caught:
         Options(**fields)
     assert (caught.value.flag, caught.value.message) == (flag, text)
+
+
+async def test_every_transport_can_be_chosen() -> None:
+    assert sorted(TRANSPORTS) == transport_names()
 
 
 # --- the socket ---
