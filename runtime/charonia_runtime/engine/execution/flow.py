@@ -223,6 +223,8 @@ class RequestFlow:
                 break
             batch, answers = self._execute_on_loop(runner, requests)
             self.answered(batch, answers)
+            if not len(self._scheduler):
+                return
             now_ns = batch.end_ns
         if not len(self._scheduler):
             return
