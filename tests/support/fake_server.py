@@ -22,8 +22,8 @@ from charonia_runtime.core.errors import (
     InferenceError,
     InvalidArgumentError,
     NotFoundError,
-    UnavailableError,
 )
+from charonia_runtime.core.missing_models import unknown_model, unknown_version, unready_version
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest, InferenceResponse, ParameterValue
 from charonia_runtime.core.server import (
     CudaRegion,
@@ -220,6 +220,7 @@ class FakeServer:
         self.load_error: InferenceError | None = None
         self.submit_error: Exception | None = None
         self.record = True
+        self._watchers: list[Callable[[str], None]] = []
 
     def add(
         self,
@@ -233,6 +234,7 @@ class FakeServer:
         """Serve `config` with `respond`; False for `ready` makes a version that is known and not ready."""
         model = FakeModel(config, version, respond, ready, statistics or ModelStatistics())
         self.models.setdefault(config.name, {})[version] = model
+        self._tell(config.name)
         return model
 
     # --- inference ---
@@ -264,6 +266,27 @@ class FakeServer:
         request.cancelled = True
         self.cancelled.append(request)
         self.cancel_arrived.set()
+
+    # --- what others keep in mind ---
+
+    def model_names(self) -> Sequence[str]:
+        return sorted(self.models)
+
+    def served_versions(self, name: str) -> Mapping[int, ServedModel | None] | None:
+        versions = self.models.get(name)
+        if versions is None:
+            return None
+        return {
+            number: ServedModel(model.config, number) if model.ready else None for number, model in versions.items()
+        }
+
+    def watch_models(self, changed: Callable[[str], None]) -> Callable[[], None]:
+        self._watchers.append(changed)
+        return lambda: self._watchers.remove(changed)
+
+    def _tell(self, name: str) -> None:
+        for changed in tuple(self._watchers):
+            changed(name)
 
     # --- health and documents ---
 
@@ -326,20 +349,21 @@ class FakeServer:
         self.unloads.append((name, unload_dependents))
         for version, model in self.models.get(name, {}).items():
             self.models[name][version] = replace(model, ready=False)
+        self._tell(name)
 
     def _find(self, name: str, version: int) -> FakeModel:
         versions = self.models.get(name)
         if versions is None:
-            raise NotFoundError(f"Request for unknown model: '{name}' is not found")
+            raise unknown_model(name)
         if version == ANY_VERSION:
             ready = [model for model in versions.values() if model.ready]
             if not ready:
-                raise NotFoundError(f"Request for unknown model: '{name}' has no available versions")
+                raise unknown_version(name, version)
             return max(ready, key=lambda model: model.version)
         if version not in versions:
-            raise NotFoundError(f"Request for unknown model: '{name}' version {version} is not found")
+            raise unknown_version(name, version)
         if not versions[version].ready:
-            raise UnavailableError(f"Request for unknown model: '{name}' version {version} is not at ready state")
+            raise unready_version(name, version)
         return versions[version]
 
 

@@ -59,6 +59,8 @@ class InferenceResponse:
     flag_only: bool = False
     failed: bool = False
     """Whether `error` counts as a failure of the backend; an error that a model chose to answer with does not."""
+    refused: bool = False
+    """Whether `error` is what `submit` would have raised, had the server been in this process. It comes alone."""
 
 
 class ResponseSink(Protocol):

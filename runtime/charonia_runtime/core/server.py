@@ -1,6 +1,6 @@
 """The seam above the engine: all that a frontend, or a model calling other models, may ask of an inference server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -187,3 +187,16 @@ class InferenceServer(Protocol):
 
     async def unload_model(self, name: str, *, unload_dependents: bool = False) -> None:
         """Stop serving; returns at once, requests in flight finish."""
+
+
+class MirroredServer(InferenceServer, Protocol):
+    """An inference server of which others, in other processes, keep in mind what `find_model` says."""
+
+    def model_names(self) -> Sequence[str]:
+        """Every model that is known."""
+
+    def served_versions(self, name: str) -> Mapping[int, ServedModel | None] | None:
+        """What serves each version of a model, None for nothing; None of a model that is unknown."""
+
+    def watch_models(self, changed: Callable[[str], None]) -> Callable[[], None]:
+        """Call `changed` with a model's name whenever `served_versions` may have changed. Returns what ends that."""

@@ -68,7 +68,7 @@ EXTENSIONS = (
 
 class Engine:
     """
-    Serves the models of its repositories. Implements `core.server.InferenceServer`.
+    Serves the models of its repositories. Implements `core.server.MirroredServer`.
 
     Everything happens on the event loop that `start` runs on; files and models are opened in other threads.
     """
@@ -187,6 +187,15 @@ class Engine:
 
     def find_model(self, name: str, version: int = ANY_VERSION) -> ServedModel:
         return self._registry.find(name, version).served
+
+    def model_names(self) -> Sequence[str]:
+        return self._registry.names()
+
+    def served_versions(self, name: str) -> Mapping[int, ServedModel | None] | None:
+        return self._registry.served(name)
+
+    def watch_models(self, changed: Callable[[str], None]) -> Callable[[], None]:
+        return self._registry.watch(changed)
 
     def submit(self, request: InferenceRequest) -> None:
         if not self._accepting:

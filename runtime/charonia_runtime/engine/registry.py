@@ -5,10 +5,12 @@ Pure state, without I/O, tasks or clocks: `engine.loading` says what happened, a
 that serves goes on serving until its replacement is there; there is no moment between the two.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 
-from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, NotFoundError, UnavailableError
+from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
+from charonia_runtime.core.missing_models import unknown_model, unknown_version, unready_version
 from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.server import IndexEntry, ServedModel, VersionStatistics
 from charonia_runtime.core.statistics import ModelStatistics
@@ -152,6 +154,21 @@ class ModelRegistry:
 
     def __init__(self) -> None:
         self._models: dict[str, _Versions] = {}
+        self._watchers: list[Callable[[str], None]] = []
+
+    def watch(self, changed: Callable[[str], None]) -> Callable[[], None]:
+        """Call `changed` with a model's name whenever `find` may say something else of it. Returns what ends that."""
+        self._watchers.append(changed)
+
+        def end() -> None:
+            with suppress(ValueError):
+                self._watchers.remove(changed)
+
+        return end
+
+    def _tell(self, name: str) -> None:
+        for changed in tuple(self._watchers):
+            changed(name)
 
     # --- questions ---
 
@@ -159,19 +176,27 @@ class ModelRegistry:
         """What serves a request now. Raises NotFoundError or UnavailableError."""
         versions = self._models.get(name)
         if versions is None:
-            raise NotFoundError(f"Request for unknown model: '{name}' is not found")
+            raise unknown_model(name)
         version = versions.latest if number == ANY_VERSION else versions.by_number.get(number)
         if version is None:
-            what = "has no available versions" if number == ANY_VERSION else f"version {number} is not found"
-            raise NotFoundError(f"Request for unknown model: '{name}' {what}")
+            raise unknown_version(name, number)
         if version.serving is None:
-            raise UnavailableError(f"Request for unknown model: '{name}' version {number} is not at ready state")
+            raise unready_version(name, number)
         return version.serving
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Every known version of a model, ascending."""
         versions = self._models.get(name)
         return [] if versions is None else [versions.by_number[number] for number in sorted(versions.by_number)]
+
+    def served(self, name: str) -> dict[int, ServedModel | None] | None:
+        """What `find` says of each version of a model, None where nothing serves it; None of an unknown model."""
+        if name not in self._models:
+            return None
+        return {
+            version.number: None if version.serving is None else version.serving.served
+            for version in self.versions(name)
+        }
 
     def ready(self, name: str) -> dict[int, ModelCopy]:
         """The versions of a model that serve, ascending, with their copies."""
@@ -247,7 +272,9 @@ class ModelRegistry:
 
     def know(self, name: str) -> None:
         """The model was read from its directory; it may have no versions."""
-        self._models.setdefault(name, _Versions())
+        if name not in self._models:
+            self._models[name] = _Versions()
+            self._tell(name)
 
     def begin_load(self, name: str, numbers: Iterable[int]) -> None:
         """The versions start to load. Those that serve go on."""
@@ -255,6 +282,7 @@ class ModelRegistry:
         by_number = self._models[name].by_number
         for number in numbers:
             by_number.setdefault(number, ModelVersion(name, number)).advance(Event.LOAD)
+        self._tell(name)
 
     def complete_load(self, name: str, copies: Mapping[int, ModelCopy]) -> list[ModelCopy]:
         """The copies of one load take over, all in this instant. Returns the copies that they replace."""
@@ -267,12 +295,14 @@ class ModelRegistry:
                 replaced.append(version.serving.copy)
             version.serving = Serving(copy)
         self._models[name].refresh()
+        self._tell(name)
         return replaced
 
     def keep(self, name: str, numbers: Iterable[int]) -> None:
         """The versions were updated in place: the same copy serves on."""
         for number in numbers:
             self._models[name].by_number[number].advance(Event.LOADED)
+        self._tell(name)
 
     def fail(self, name: str, number: int, error: InferenceError) -> None:
         """The version could not be loaded. Where an older copy serves, nothing is seen of that."""
@@ -296,6 +326,7 @@ class ModelRegistry:
         version.replaced.clear()
         version.earlier = None
         self._models[name].refresh()
+        self._tell(name)
         return serving.copy
 
     def closed(self, name: str, number: int, copy: ModelCopy) -> None:
@@ -317,6 +348,7 @@ class ModelRegistry:
             return
         if not versions.by_number:
             del self._models[name]
+            self._tell(name)
             return
         for version in versions.by_number.values():
             if version.state is VersionState.UNAVAILABLE:

@@ -119,7 +119,8 @@ class RequestLayout(NamedTuple):
         return RequestRecord(request_id, [], output_names, self.flags & ~HELD_BACK, timeout_us, correlation_id, rest)
 
 
-def _parse_request(reader: LayoutReader) -> RequestLayout:
+def parse_request(reader: LayoutReader) -> RequestLayout:
+    """Read what `pack_request` added to the records."""
     inputs, flags, id_length, names_length, rest_length, numbers = reader.unpack(_REQUEST)
     names = tuple(reader.take(names_length).decode().split(_SEPARATOR)) if names_length else ()
     id_place = reader.data(id_length) if id_length else None
@@ -186,7 +187,8 @@ class ResponseLayout(NamedTuple):
         return ResponseRecord(self.status, outputs, message, self.code, parameters)
 
 
-def _parse_response(reader: LayoutReader) -> ResponseLayout:
+def parse_response(reader: LayoutReader) -> ResponseLayout:
+    """Read what `pack_response` added to the records."""
     status, code, outputs, message_length, parameters_length = reader.unpack(_RESPONSE)
     message = reader.data(message_length) if message_length else None
     parameters = reader.data(parameters_length) if parameters_length else None
@@ -200,8 +202,8 @@ class MessageReader:
     __slots__ = ("_requests", "_responses")
 
     def __init__(self, layouts: LayoutCodec) -> None:
-        self._requests = LayoutMemory(layouts, _parse_request)
-        self._responses = LayoutMemory(layouts, _parse_response)
+        self._requests = LayoutMemory(layouts, parse_request)
+        self._responses = LayoutMemory(layouts, parse_response)
 
     def request_layouts(self, frame: Frame, count: int) -> list[RequestLayout]:
         return self._requests.find(frame, count)

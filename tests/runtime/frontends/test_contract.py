@@ -13,9 +13,10 @@ from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import ANY_VERSION, SequenceId
-from charonia_runtime.core.server import IndexEntry
+from charonia_runtime.core.server import IndexEntry, InferenceServer
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from tests.support.fake_server import FakeServer, answer, echo_config, end, failure
+from tests.support.remote_servers import connected
 from tests.support.wires import WIRES, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -43,9 +44,19 @@ def server() -> FakeServer:
     return FakeServer()
 
 
+@pytest_asyncio.fixture(loop_scope="session", params=["here", "remote"])
+async def reached(request: pytest.FixtureRequest, server: FakeServer) -> AsyncIterator[InferenceServer]:
+    """The server as frontends reach it: in their own process, or in another one."""
+    if request.param == "here":
+        yield server
+        return
+    async with connected(server) as link:
+        yield link.server
+
+
 @pytest_asyncio.fixture(loop_scope="session", params=sorted(WIRES))
-async def wire(request: pytest.FixtureRequest, server: FakeServer) -> AsyncIterator[Wire]:
-    async with WIRES[request.param](server) as wire:
+async def wire(request: pytest.FixtureRequest, reached: InferenceServer) -> AsyncIterator[Wire]:
+    async with WIRES[request.param](reached) as wire:
         yield wire
 
 
@@ -56,11 +67,11 @@ def access_tokens() -> AccessTokens:
 
 @pytest_asyncio.fixture(loop_scope="session", params=sorted(WIRES))
 async def guarded(
-    request: pytest.FixtureRequest, server: FakeServer, access_tokens: AccessTokens
+    request: pytest.FixtureRequest, server: FakeServer, reached: InferenceServer, access_tokens: AccessTokens
 ) -> AsyncIterator[Wire]:
     """A wire that lets only clients in that have one of the tokens."""
     server.add(echo_config())
-    async with WIRES[request.param](server, access_tokens) as wire:
+    async with WIRES[request.param](reached, access_tokens) as wire:
         yield wire
 
 

@@ -11,6 +11,7 @@ from charonia_runtime.frontends.v2_grpc.status import unexpected
 from charonia_runtime.protocols.v2_proto.answers import (
     encode_stream_end,
     encode_stream_error,
+    encode_stream_rejection,
     encode_stream_response,
 )
 
@@ -62,6 +63,10 @@ class StreamAnswer:
         if response.final:
             # The request knows its sink: a cycle would keep its tensors until the garbage collector's next round.
             self.request = None
+        if response.error is not None and response.refused:
+            stream.put(self, [encode_stream_rejection(response.error.message, self.id)])
+            stream.finish(self)
+            return
         if response.error is not None and stream.errors_end_call:
             stream.end(response.error)
             return

@@ -56,6 +56,10 @@ class GenerateExchange:
         """Take a response: an event of the stream, or the one document."""
         if self._connection.exchange is not self:
             return
+        if response.refused and response.error is not None:
+            self._inference = None
+            self._refuse(response.error)
+            return
         if not response.flag_only:
             self._take(response)
         if response.final:

@@ -152,6 +152,9 @@ class InferExchange:
         if self._count != 1 or response is None:
             raise InternalError(f"expected a single response, got {self._count}")
         if response.error is not None:
+            if response.refused:
+                self._refuse(response.error, JSON)
+                return
             raise response.error
         text, buffers = encode_response(response, self._form or OutputForm())
         fields = _OCTETS % len(text) if buffers else JSON
