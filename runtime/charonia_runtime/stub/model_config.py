@@ -57,8 +57,8 @@ class ModelConfig:
         if "decoupled" not in transaction_policy_dict:
             return
         policy = self._model_config.setdefault("model_transaction_policy", {})
-        configured = policy.get("decoupled", False)
-        if configured and configured != transaction_policy_dict["decoupled"]:
+        configured = policy.get("decoupled", transaction_policy_dict["decoupled"])
+        if configured != transaction_policy_dict["decoupled"]:
             raise ValueError(
                 f"trying to change decoupled property in auto-complete-config for model '{context.model_name}', "
                 f"which is already set to '{configured}'."
@@ -75,7 +75,8 @@ class ModelConfig:
         for required in _TENSOR_KEYS[1:]:
             if required not in tensor:
                 raise ValueError(f"{key} '{name}' {where} is missing '{required}' property.")
-        tensor["dims"] = [int(dim) for dim in tensor["dims"]]
+        dims = tensor["dims"]
+        tensor["dims"] = [dims] if isinstance(dims, int) else [int(dim) for dim in dims]
         entries: list[dict[str, Any]] = self._model_config.setdefault(key, [])
         existing = next((entry for entry in entries if entry.get("name") == name), None)
         if existing is None:

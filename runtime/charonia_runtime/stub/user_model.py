@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from charonia_runtime.stub.exceptions import TritonModelException
 from charonia_runtime.stub.model_config import ModelConfig
 
 
@@ -40,7 +39,7 @@ def auto_complete(module: ModuleType, document: dict[str, Any], model_name: str)
         return None
     completed = function(ModelConfig(document))
     if not isinstance(completed, ModelConfig):
-        raise TritonModelException(
+        raise UnusableModelError(
             f"auto_complete_config function in model '{model_name}' must return a valid pb.ModelConfig object."
         )
     return completed.as_dict()
@@ -87,9 +86,9 @@ class UserModel:
 
     def _function(self) -> Callable[[list[Any]], Any]:
         if self._execute is None:
-            raise MissingExecuteError(f"Python model {self._path} does not implement `execute` method.")
+            raise UnusableModelError(f"Python model {self._path} does not implement `execute` method.")
         return self._execute
 
 
-class MissingExecuteError(Exception):
-    """The model has no `execute`; the message is shown as it is."""
+class UnusableModelError(Exception):
+    """The model lacks what every model must have; the message is shown as it is."""

@@ -25,7 +25,7 @@ from charonia_runtime.stub.exceptions import describe
 from charonia_runtime.stub.readiness import ReadinessCheck, answer_questions
 from charonia_runtime.stub.request import InferenceRequest
 from charonia_runtime.stub.session import Session
-from charonia_runtime.stub.user_model import MissingExecuteError, UserModel, auto_complete, import_model
+from charonia_runtime.stub.user_model import UnusableModelError, UserModel, auto_complete, import_model
 
 
 def run(  # noqa: PLR0917
@@ -82,7 +82,7 @@ class Worker:
             self._import(document)
             completed = auto_complete(self._module, document["config"], document["model_name"])
         except BaseException as error:  # noqa: BLE001  # SystemExit, too: the server hears of it
-            self._session.send(FrameKind.COMPLETED, {"error": describe(error)})
+            self._session.send(FrameKind.COMPLETED, {"error": _text(error)})
         else:
             self._session.send(FrameKind.COMPLETED, {"config": completed})
 
@@ -191,11 +191,13 @@ class Worker:
     def _fail(self, number: int, requests: list[InferenceRequest], error: BaseException) -> None:
         for request in requests:
             request.close()
-        plain = isinstance(error, InferenceError | MissingExecuteError | WrongResultError)
         code = error.code if isinstance(error, InferenceError) else ErrorCode.INTERNAL
-        self._session.send(
-            FrameKind.FAILURE, {"error": str(error) if plain else describe(error), "code": code.value}, number=number
-        )
+        self._session.send(FrameKind.FAILURE, {"error": _text(error), "code": code.value}, number=number)
+
+
+def _text(error: BaseException) -> str:
+    """What the server says of an error: our own words as they are, the model's exceptions with their place."""
+    return str(error) if isinstance(error, InferenceError | UnusableModelError | WrongResultError) else describe(error)
 
 
 def _document(frame: Frame) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from charonia_runtime.backends.python import Backend
 from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import InferenceError, UnsupportedError
+from charonia_runtime.core.errors import InferenceError, InternalError, UnsupportedError
 from charonia_runtime.core.scheduling import Direct, DynamicBatching, SequenceBatching
 from charonia_runtime.protocols.model_config import complete
 from tests.support.batches import a_batch
@@ -56,6 +56,21 @@ def test_a_model_completes_its_configuration(tmp_path: Path) -> None:
     assert isinstance(config.scheduling, DynamicBatching)
     assert config.decoupled
     assert config.backend == "python"
+
+
+def test_a_single_dimension_may_be_a_number(tmp_path: Path) -> None:
+    config = completed(tmp_path, "config.add_input({'name': 'IN', 'data_type': 'TYPE_FP32', 'dims': 3})")
+    assert config.inputs == (a_tensor("IN", DataType.FP32, 3),)
+
+
+def test_a_policy_that_is_configured_is_not_changed(tmp_path: Path) -> None:
+    document = {"name": "echo", "model_transaction_policy": {"decoupled": False}}
+    with pytest.raises(InternalError, match="already set to 'False'"):
+        completed(
+            tmp_path,
+            "config.set_model_transaction_policy({'decoupled': True})",
+            ModelConfig("echo", backend="python", document=document),
+        )
 
 
 def test_what_is_configured_stays(tmp_path: Path) -> None:
@@ -151,10 +166,7 @@ IN = "'name': 'IN', 'data_type': 'TYPE_FP32', 'dims': [-1]"
         ),
         (
             "return None",
-            (
-                "TritonModelException: auto_complete_config function in model 'echo' must return a valid pb.ModelConfig "
-                "object."
-            ),
+            ("auto_complete_config function in model 'echo' must return a valid pb.ModelConfig object."),
         ),
         ("sys.exit(4)", "SystemExit: 4"),
         ("os._exit(4)", "Stub process 'echo_0' is not healthy."),
