@@ -7,7 +7,7 @@ from e2e.conftest import SERVICES
 from e2e.support.models import multiplier
 from e2e.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 ROTATION_SECONDS = 240  # the kubelet brings a changed Secret to a pod within a minute or two
 REFUSALS = {"http": "401", "grpc": "UNAUTHENTICATED"}

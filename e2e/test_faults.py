@@ -7,7 +7,7 @@ from e2e.support.release import NAMESPACE as OPERATOR
 from e2e.support.services import READY_SECONDS
 from e2e.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 KILL_SERVER = """
 import os, pathlib, signal

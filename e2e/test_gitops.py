@@ -6,7 +6,7 @@ import pytest
 
 from e2e.conftest import NINE_LINES
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 ARGO = ("--server-side", "--field-manager=argocd-controller")
 

@@ -5,7 +5,7 @@ import pytest
 from e2e.support.models import multiplier
 from e2e.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 MADE = {
     "ControllerRevision", "Deployment", "HorizontalPodAutoscaler", "Ingress", "PersistentVolumeClaim",

@@ -6,7 +6,7 @@ from e2e.conftest import SERVICES
 from e2e.support.models import multiplier
 from e2e.support.object_store import KEY_ID, KEY_SECRET
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 def a_secret(name, key_secret=KEY_SECRET):

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.support.models import PACKAGE, shouter
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,16 @@ def test_a_python_model_has_the_packages_that_it_requires(python):
     assert python.ask("grpc", "shouter", ["quiet", "please"]) == ["QUIET", "PLEASE"]
 
 
+@pytest.mark.parametrize(("protocol", "port"), [("http", 8000), ("grpc", 8001)])
+def test_another_pod_is_answered_by_a_python_model(python, client, protocol, port):
+    python.wait_until_ready()
+
+    assert client.ask(protocol, python.address(port), "shouter", ["quiet", "please"]) == ["QUIET", "PLEASE"]
+
+
 def test_shared_memory_has_the_size_that_was_asked_for(python):
+    python.wait_until_ready()
+
     told = json.loads(
         python.run("python3", "-c", "import json, shutil; print(json.dumps(shutil.disk_usage('/dev/shm')))")
     )

@@ -6,7 +6,13 @@ from e2e.support.models import multiplier
 from e2e.support.services import CHANGE_SECONDS
 from e2e.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+
+SPEC = {
+    "modelRepository": {"sync": {"mode": "Poll", "intervalSeconds": 10}},
+    "drain": {"preStopDelaySeconds": 5, "terminationGracePeriodSeconds": 20},
+}
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +21,7 @@ def hot(a_service, store):
     service = a_service("hot")
     for model in ("double", "half", "fragile"):
         store.put(multiplier(model, 2), "hot/")
-    service.apply(modelRepository={"sync": {"mode": "Poll", "intervalSeconds": 10}})
+    service.apply(**SPEC)
     service.wait_until_ready()
     yield service
     service.delete()
@@ -64,3 +70,25 @@ def test_what_is_not_whole_is_not_loaded_and_what_is_broken_is_told(hot, store):
     serves(hot, "half", 3)
     serves(hot, "fragile", 3)
     hot.wait_for("ModelsReady", "True")
+
+
+def test_pods_are_replaced_without_one_failed_request(hot, client):
+    (before,) = hot.pods()
+    with (
+        client.load("http", hot.address(8000), "half", [0.0]) as by_http,
+        client.load("grpc", hot.address(8001), "half", [0.0]) as by_grpc,
+    ):
+        hot.apply(**SPEC, server={"logging": {"verbose": 1}})
+        eventually(lambda: _is_the_only_one(hot, before), CHANGE_SECONDS, "another pod serves")
+
+    assert by_http.failures == []
+    assert by_grpc.failures == []
+    assert sum(by_http.answers.values()) > 100
+    assert sum(by_grpc.answers.values()) > 100
+
+
+def _is_the_only_one(service, before):
+    """Whether another pod than `before` is ready, and `before` is gone."""
+    pods = service.children("pods")
+    uids = [pod["metadata"]["uid"] for pod in pods]
+    return len(uids) == 1 and before["metadata"]["uid"] not in uids and service.status().get("readyReplicas") == 1

@@ -1,8 +1,10 @@
 """
 Asks a server with Triton's clients: from this machine as a module, from a pod as a program.
 
-    asking.py once PROTOCOL ADDRESS MODEL FLOAT...     prints the answer as JSON
-    asking.py load PROTOCOL ADDRESS MODEL FLOAT...     asks until its input ends, then prints what came of it as JSON
+    asking.py once PROTOCOL ADDRESS MODEL VALUES     prints the answer as JSON
+    asking.py load PROTOCOL ADDRESS MODEL VALUES     asks until its input ends, then prints what came of it as JSON
+
+VALUES is a JSON list of numbers or texts.
 """
 
 import importlib
@@ -79,8 +81,8 @@ class Load:
 
 
 def main() -> None:
-    verb, protocol, address, model, *rest = sys.argv[1:]
-    values = [float(each) for each in rest]
+    verb, protocol, address, model, text = sys.argv[1:]
+    values = json.loads(text)
     if verb == "once":
         print(json.dumps(ask(protocol, address, model, values)))
         return

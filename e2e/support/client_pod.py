@@ -58,17 +58,17 @@ class ClientPod:
             capture_output=True, timeout=120,
         )  # fmt: skip
 
-    def ask(self, protocol: str, address: str, model: str, values: list[float]) -> list[float]:
+    def ask(self, protocol: str, address: str, model: str, values: list) -> list:
         """One question from the pod."""
-        program = ["python3", "-m", "asking", "once", protocol, address, model, *map(str, values)]
-        answer: list[float] = json.loads(self._exec(*program))
+        program = ["python3", "-m", "asking", "once", protocol, address, model, json.dumps(values)]
+        answer: list = json.loads(self._exec(*program))
         return answer
 
     @contextlib.contextmanager
     def load(self, protocol: str, address: str, model: str, values: list[float]) -> Iterator[LoadReport]:
         """Ask until the end of the `with`. The report is filled then."""
         report = LoadReport()
-        program = ["python3", "-m", "asking", "load", protocol, address, model, *map(str, values)]
+        program = ["python3", "-m", "asking", "load", protocol, address, model, json.dumps(values)]
         with self._kubectl.start(*self._command(*program)) as asking_on:
             assert asking_on.stdout
             begun = asking_on.stdout.readline()

@@ -30,15 +30,15 @@ class Service:
             "uri": f"s3://{BUCKET}/{self.name}",
             "endpoint": self.endpoint,
             "credentials": {"secretRef": {"name": "bucket"}},
-        } | spec.pop("modelRepository", {})
+        } | spec.get("modelRepository", {})
         return {
             "apiVersion": "serving.charonia.dev/v1alpha1",
             "kind": "InferenceService",
             "metadata": {"name": self.name},
             "spec": {
-                "modelRepository": repository,
                 "drain": {"preStopDelaySeconds": 2, "terminationGracePeriodSeconds": 10},
                 **spec,
+                "modelRepository": repository,
             },
         }
 
