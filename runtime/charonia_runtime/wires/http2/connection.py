@@ -69,6 +69,11 @@ class Connection:
         """Whether both sides know each other's SETTINGS."""
         return self._control.has_settings and self._control.is_acknowledged
 
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether more waits for the client than it may let wait."""
+        return self.outbox.queued_bytes > self._limits.unsent_bytes
+
     # --- what comes in ---
 
     def receive(self, data: memoryview, now: float) -> int:
@@ -151,6 +156,11 @@ class Connection:
             self._decoder.skip(block)
             if self._control.is_acknowledged:
                 self._count_reset()
+            self._refuse(stream_id, errors.REFUSED_STREAM)
+            return
+        if self._is_crowded:
+            self._chore()
+            self._decoder.skip(block)
             self._refuse(stream_id, errors.REFUSED_STREAM)
             return
         try:
@@ -283,7 +293,7 @@ class Connection:
         self.now = now
         is_waiting = any(stream.queue for stream in self.streams.values()) or not self.outbox.is_writable
         self._deadlines.saw_output(now, is_waiting=is_waiting, sends=self.outbox.sends)
-        fault = self._deadlines.missed(now, has_shaken_hands=self.has_shaken_hands)
+        fault = self._deadlines.missed(now, has_shaken_hands=self.has_shaken_hands, is_crowded=self._is_crowded)
         if fault is not None:
             self.dismiss(fault.code, fault.reason)
             return

@@ -72,19 +72,16 @@ class Deadlines:
             self._stalled_since = now
         self._sends = sends
 
-    def missed(self, now: float, *, has_shaken_hands: bool) -> ConnectionFault | None:
-        """Why to hang up now."""
+    def missed(self, now: float, *, has_shaken_hands: bool, is_crowded: bool = False) -> ConnectionFault | None:
+        """Why to hang up now. A connection is crowded when too much waits for its client."""
         limits = self._limits
         if limits.handshake_seconds:
             if not has_shaken_hands and now - self._opened_at > limits.handshake_seconds:
                 return ConnectionFault(errors.SETTINGS_TIMEOUT, "no SETTINGS in time")
             if self._rest_since is not None and now - self._rest_since > limits.handshake_seconds:
                 return ConnectionFault(errors.ENHANCE_YOUR_CALM, "a frame that is not completed")
-        if (
-            limits.stall_seconds
-            and self._stalled_since is not None
-            and now - self._stalled_since > limits.stall_seconds
-        ):
+        patience = limits.crowded_stall_seconds if is_crowded else limits.stall_seconds
+        if patience and self._stalled_since is not None and now - self._stalled_since > patience:
             return ConnectionFault(errors.ENHANCE_YOUR_CALM, "answers that are not taken")
         if now > self._hang_up_at:
             return ConnectionFault(errors.NO_ERROR, "max_age")

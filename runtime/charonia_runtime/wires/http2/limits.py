@@ -41,6 +41,10 @@ class Limits:
     """From the connection to its preface and SETTINGS, from SETTINGS to their acknowledgement, for a frame's bytes."""
     stall_seconds: float = 600.0
     """How long a client may take nothing although something waits for it."""
+    unsent_bytes: int = 256 * 1024 * 1024
+    """Answers that wait for one client; over it new requests are refused until it has taken some."""
+    crowded_stall_seconds: float = 20.0
+    """How long it may take nothing while so much waits for it."""
     keepalive_seconds: float = 7200.0
     """A connection that was silent this long is pinged."""
     keepalive_timeout_seconds: float = 20.0

@@ -32,8 +32,8 @@ class Outbox:
     The sending half of a connection.
 
     What may be written now is in `frames`, at most about `BUFFERED_BYTES`; what flow control or a full socket holds
-    back stays, uncopied, in the queues of its streams. `sends` counts pieces of answers. `wake` is called when the
-    first frame waits to be written, `sent` with each stream whose answer is complete.
+    back stays, uncopied, in the queues of its streams: `queued_bytes`. `sends` counts pieces of answers. `wake` is
+    called when the first frame waits to be written, `sent` with each stream whose answer is complete.
     """
 
     def __init__(self, wake: Callable[[], None], sent: Callable[[Stream], None]) -> None:
@@ -41,6 +41,7 @@ class Outbox:
         self._sent = sent
         self.frames: list[Buffer] = []
         self.size = 0
+        self.queued_bytes = 0
         self.is_awake = False
         self.is_writable = True
         self.sends = 0
@@ -183,6 +184,8 @@ class Outbox:
 
     def forget(self, stream: Stream) -> None:
         """Drop what the stream has queued: nobody wants it any more."""
+        if stream.queue:
+            self.queued_bytes -= sum(map(len, stream.queue))
         stream.queue = None
         if stream.is_queued:
             stream.is_queued = False
@@ -238,7 +241,9 @@ class Outbox:
     def _enqueue(self, stream: Stream, parts: Iterable[Buffer]) -> None:
         if stream.queue is None:
             stream.queue = deque()
-        stream.queue.extend(parts)
+        for part in parts:
+            stream.queue.append(part)
+            self.queued_bytes += len(part)
         self._requeue(stream)
         if not self.is_awake:
             self._rouse()
@@ -257,6 +262,7 @@ class Outbox:
             if isinstance(item, bytes):
                 queue.popleft()
                 self.frames.append(item)
+                self.queued_bytes -= len(item)
                 self.size += len(item)
                 self.sends += 1
                 continue
@@ -291,6 +297,7 @@ class Outbox:
         self.frames[header_at] = frame_header(size, DATA, 0, stream.id)
         self._window -= size
         stream.send_window -= size
+        self.queued_bytes -= size
         self.size += size + 9
         self.sends += 1
 

@@ -286,6 +286,43 @@ def test_stalled_answers_end_in_time() -> None:
     assert server.connection.is_dismissed
 
 
+def test_a_client_for_whom_too_much_waits_gets_nothing_more_done_until_it_reads() -> None:
+    limits = Limits(unsent_bytes=500_000, crowded_stall_seconds=10, keepalive_seconds=0)
+    server = Server(calls := Calls(echoes=False), limits)
+    server.send(START)
+    for stream_id in (1, 3):
+        server.send(headers_frame(stream_id))
+        calls.calls[-1].stream.respond(HEAD, [bytes(400_000)], TRAILERS)
+        server.written()
+    assert resets_of(server.send(headers_frame(5))) == [(5, errors.REFUSED_STREAM)]
+    assert len(calls.calls) == 2
+
+    server.send(window_update(0, 1_000_000) + window_update(1, 1_000_000))
+    while server.written():
+        pass
+    assert resets_of(server.send(headers_frame(7))) == []
+    assert len(calls.calls) == 3
+    server.send(window_update(3, 1_000_000))
+    while server.written():
+        pass
+    assert server.connection.outbox.queued_bytes == 0
+
+
+@pytest.mark.parametrize(("answer_bytes", "seconds"), [(400_000, 600), (900_000, 10)])
+def test_who_lets_too_much_wait_is_hung_up_on_sooner(answer_bytes: int, seconds: int) -> None:
+    limits = Limits(unsent_bytes=500_000, crowded_stall_seconds=10, keepalive_seconds=0)
+    server = Server(calls := Calls(echoes=False), limits)
+    server.send(START + headers_frame(1))
+    calls.calls[0].stream.respond(HEAD, [bytes(answer_bytes)], TRAILERS)
+    server.written()
+    server.tick(1)
+    server.tick(seconds - 1)
+    assert not server.connection.is_closed
+    server.tick(2)
+    assert server.connection.is_dismissed
+    assert server.connection.outbox.queued_bytes == 0
+
+
 def test_held_streams_get_no_new_window() -> None:
     limits = Limits(stream_window_bytes=1000, connection_window_bytes=100_000)
     server = Server(calls := Calls(echoes=False), limits)
