@@ -33,7 +33,7 @@ from charonia_runtime.storage.objects import Body, Checksum, StoredObject
 
 logger = logging.getLogger(__name__)
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 19
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
 _BUSY = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _REGION = "us-east-1"
