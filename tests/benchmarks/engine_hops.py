@@ -28,7 +28,7 @@ from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import Direct, DynamicBatching
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.execution.model import Model
-from charonia_runtime.replies import Reply
+from tests.support.replies import Reply
 
 _IN_FLIGHT = (1, 8, 32, 128)
 

@@ -23,8 +23,8 @@ from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.engine.trace_options import TraceStart
 from charonia_runtime.logs import Log, LogOptions
-from charonia_runtime.replies import Reply
 from tests.support.cuda_runtime import PEER_HANDLE, FakeGpus
+from tests.support.replies import Reply
 from tests.support.tensorrt_runtime import a_plan, an_input, an_output, install_tensorrt, write_plan
 
 PLAN = a_plan([an_input("IN", -1, 4)], [an_output("OUT", -1, 4)], "double")

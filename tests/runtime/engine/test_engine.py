@@ -29,7 +29,7 @@ from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.engine.trace_options import TraceStart
 from charonia_runtime.logs import Log, LogOptions
-from charonia_runtime.replies import Reply
+from tests.support.replies import Reply
 from tests.support.repositories import touch_later, write_model
 
 NO_POLL = "explicit model load / unload is not allowed if polling is enabled"

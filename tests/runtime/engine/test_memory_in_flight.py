@@ -16,9 +16,9 @@ from charonia_runtime.core.request import InferenceRequest, RequestedOutput
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from charonia_runtime.engine.execution.model import Model
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
-from charonia_runtime.replies import Reply
 from tests.support.backends import Gate, a_folder, fake_backend
 from tests.support.configs import a_config, a_tensor
+from tests.support.replies import Reply
 
 PAGE = mmap.PAGESIZE
 

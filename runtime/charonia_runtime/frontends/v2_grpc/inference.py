@@ -4,7 +4,7 @@ import time
 from functools import partial
 
 from charonia_runtime.core.config import ModelConfig
-from charonia_runtime.core.errors import InternalError, UnsupportedError
+from charonia_runtime.core.errors import UnsupportedError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, Trace
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Listener
@@ -15,6 +15,7 @@ from charonia_runtime.frontends.v2_grpc.status import shutting_down, status_of
 from charonia_runtime.frontends.v2_grpc.stream import InferStream
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_response
+from charonia_runtime.replies import SingleResponse
 
 
 class InferenceCalls:
@@ -46,18 +47,17 @@ class InferenceCalls:
             stream.end(shutting_down())
 
 
-class InferExchange:
+class InferExchange(SingleResponse):
     """Answers one ModelInfer call; the sink of its response."""
 
-    __slots__ = ("_call", "_calls", "_count", "_request", "_response", "_trace")
+    __slots__ = ("_call", "_calls", "_request", "_trace")
 
     def __init__(self, calls: InferenceCalls, call: Call) -> None:
+        super().__init__()
         self._calls = calls
         self._call: Call | None = call
         """None once the call is answered or its client gone."""
         self._request: InferenceRequest | None = None
-        self._response: InferenceResponse | None = None
-        self._count = 0
         self._trace: Trace | None = None
 
     # --- in ---
@@ -110,10 +110,7 @@ class InferExchange:
 
     def send(self, response: InferenceResponse) -> None:
         """Take a response; answer when it is the last."""
-        if not response.flag_only:
-            self._count += 1
-            self._response = response
-        if not response.final:
+        if not self.keep(response):
             return
         # The request knows its sink: a cycle would keep its tensors until the garbage collector's next, long, round.
         self._request = None
@@ -125,9 +122,7 @@ class InferExchange:
             self._fail(error)
 
     def _answer(self, call: Call) -> None:
-        response, self._response = self._response, None
-        if self._count != 1 or response is None:
-            raise InternalError(f"expected a single response, got {self._count}")
+        response = self.take()
         if response.error is not None:
             raise response.error
         parts = encode_response(response)

@@ -17,6 +17,7 @@ from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response
 from charonia_runtime.protocols.v2_json.header import OutputForm
+from charonia_runtime.replies import SingleResponse
 from charonia_runtime.wires.http1.connection import Buffer, Connection
 from charonia_runtime.wires.http1.messages import Request
 
@@ -31,7 +32,7 @@ _INLINE_INFLATION_BYTES: Final = 1024
 _INLINE_DEFLATION_BYTES: Final = 32 * 1024
 
 
-class InferExchange:
+class InferExchange(SingleResponse):
     """
     Answers one `/infer` request; the sink of its response.
 
@@ -39,18 +40,17 @@ class InferExchange:
     """
 
     __slots__ = (
-        "_connection", "_count", "_form", "_inference", "_model", "_request", "_response", "_services", "_trace",
+        "_connection", "_form", "_inference", "_model", "_request", "_services", "_trace",
     )  # fmt: skip
 
     def __init__(self, services: Services, connection: Connection, request: Request, model: str) -> None:
+        super().__init__()
         self._services = services
         self._connection = connection
         self._request = request
         self._model = model
         self._form: OutputForm | None = None
         self._inference: InferenceRequest | None = None
-        self._response: InferenceResponse | None = None
-        self._count = 0
         self._trace: Trace | None = None
 
     def begin(self, version_text: str) -> None:
@@ -74,10 +74,7 @@ class InferExchange:
 
     def send(self, response: InferenceResponse) -> None:
         """Take a response; answer when it is the last."""
-        if not response.flag_only:
-            self._count += 1
-            self._response = response
-        if not response.final:
+        if not self.keep(response):
             return
         # The request knows its sink: a cycle would keep its tensors until the garbage collector's next, long, round.
         self._inference = None
@@ -148,9 +145,7 @@ class InferExchange:
     # --- out ---
 
     def _answer(self) -> None:
-        response = self._response
-        if self._count != 1 or response is None:
-            raise InternalError(f"expected a single response, got {self._count}")
+        response = self.take()
         if response.error is not None:
             if response.refused:
                 self._refuse(response.error, JSON)
