@@ -22,7 +22,7 @@ from tests.benchmarks.serving.workload import HttpRequest, Row, Wire, grpc_messa
 
 _READY_SECONDS = 90.0
 _ANSWER_SECONDS = 30.0
-_STOP_SECONDS = 12.0
+_STOP_SECONDS = 5.0
 _METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
 
