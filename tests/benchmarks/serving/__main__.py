@@ -39,7 +39,7 @@ def measure_peer(row: Row, name: str, repetition: int, home: Path, seconds: int)
             yield figures.Start(row.name, name, repetition, round(server.start_seconds, 3), *server.memory_bytes())
             figures.measure(server, name, repetition, 8, _WARM_SECONDS)
             for concurrency in row.concurrency:
-                yield figures.measure(server, name, repetition, concurrency, seconds)
+                yield figures.measure(server, name, repetition, concurrency, max(seconds, row.least_seconds))
     except ServerError as error:
         yield figures.Failure(row.name, name, repetition, str(error))
 

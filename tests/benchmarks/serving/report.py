@@ -70,7 +70,7 @@ def _cell(cells: Cells, name: str, peer: str, concurrency: int) -> list[str]:
     rate = rate_of(figures)
     text = ("" if _quiet(figures) else "~") + _number(rate)
     reference = cells.get((name, REFERENCE, concurrency))
-    if reference is not None and peer != REFERENCE:
+    if reference is not None and peer != REFERENCE and rate_of(reference):
         text += f" ({rate / rate_of(reference):.2f}x)"
     errors = sum(figure.errors for figure in figures)
     times = f"{median(f.p50 for f in figures):.2f} / {median(f.p99 for f in figures):.2f}"

@@ -52,7 +52,7 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table. `batch` > 0 lets servers form batches of that size; `seconds` is for each figure."""
+    """One row of the table. `batch` > 0 lets servers form batches of that size; a figure takes `least_seconds`."""
 
     name: str
     title: str
@@ -61,6 +61,7 @@ class Row:
     wire: Wire = Wire.V2_BINARY
     batch: int = 0
     concurrency: tuple[int, ...] = (1, 8, 32)
+    least_seconds: int = 1
 
 
 def _rows() -> dict[str, Row]:
@@ -74,11 +75,11 @@ def _rows() -> dict[str, Row]:
         Row("mlp-grpc", "MLP, gRPC", mlp, "h2load"),
         Row("mlp-batch-http", "MLP, HTTP, dynamic batching", mlp, "wrk", batch=32),
         Row("mlp-batch-grpc", "MLP, gRPC, dynamic batching", mlp, "h2load", batch=32),
-        Row("resnet50-http", "ResNet-50, HTTP", resnet, "wrk"),
+        Row("resnet50-http", "ResNet-50, HTTP", resnet, "wrk", least_seconds=5),
         Row("image-http-shm", "600 KB in shared memory, HTTP", image, "perf_analyzer_http"),
         Row("image-grpc-shm", "600 KB in shared memory, gRPC", image, "perf_analyzer_grpc"),
         Row("identity-json", "FP32[16] as JSON", identity, "wrk", Wire.V2_JSON),
-        Row("image-json", "600 KB as JSON", image, "wrk", Wire.V2_JSON),
+        Row("image-json", "600 KB as JSON", image, "wrk", Wire.V2_JSON, least_seconds=5),
     )
     return {row.name: row for row in rows}
 
