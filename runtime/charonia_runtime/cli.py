@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     if command in {"-V", "--version", "version"}:
         print(f"charonia {__version__}")
         return 0
-    known = _COMMANDS.get(command)
+    known = _COMMANDS.get(command) or _INNER_COMMANDS.get(command)
     if known is None:
         print(f"charonia: there is no command '{command}', only {', '.join(_COMMANDS)}", file=sys.stderr)
         return 2
@@ -78,6 +78,12 @@ def _sync(arguments: Sequence[str]) -> int:
     return sync(arguments)
 
 
+def _front(arguments: Sequence[str]) -> int:
+    from charonia_runtime.fronting import front
+
+    return front(arguments)
+
+
 def _refuse(program: str, error: Exception) -> int:
     """Say what is wrong with the command line, in tritonserver's form."""
     flag, message = getattr(error, "flag", ""), str(error)
@@ -93,4 +99,6 @@ def _refuse(program: str, error: Exception) -> int:
     return 1
 
 
+_INNER_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"frontend": _front}
+"""What the other commands start processes with."""
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"serve": _serve, "check": _check, "sync": _sync}

@@ -20,6 +20,7 @@ from charonia_runtime.environment import Environment
 from charonia_runtime.flags import Flags, Group, Parsed, UsageError
 from charonia_runtime.frontends import frontend_names, load_frontend
 from charonia_runtime.logs import LogOptions
+from charonia_runtime.remote.options import ProcessOptions
 
 _AGE_MS = 500
 """
@@ -42,8 +43,11 @@ class ServeOptions:
     compatibility: CompatibilityOptions
     frontends: Mapping[str, Any]
     """Name of the frontend's module → its options, in the order in which frontends start."""
+    processes: ProcessOptions
     given: tuple[str, ...]
     """The flags of the command line."""
+    arguments: tuple[str, ...]
+    """The command line itself, for processes that do a part of the work."""
     environment: Environment
 
     @property
@@ -60,6 +64,7 @@ def serve_flags() -> Flags:
             Group("Server and model repository", EngineOptions),
             Group("Logging", LogOptions),
             *(Group(module.Frontend.name, module.Options) for module in _frontends().values()),
+            Group("Processes", ProcessOptions),
             Group("Access", AccessOptions),
             Group("Tracing", TraceOptions),
             Group("Response cache", CacheOptions),
@@ -88,7 +93,9 @@ def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> Serve
         shared_memory=parsed.get(SharedMemoryOptions),
         compatibility=parsed.get(CompatibilityOptions),
         frontends=_with_what_they_borrow(frontends, parsed, environment),
+        processes=parsed.get(ProcessOptions),
         given=parsed.given,
+        arguments=tuple(arguments),
         environment=environment,
     )
 

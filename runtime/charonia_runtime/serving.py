@@ -15,19 +15,18 @@ Phases 2 to 5 share `--exit-timeout-secs`.
 
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
-from charonia_runtime import __version__
+from charonia_runtime import __version__, interpreter
 from charonia_runtime.access_files import AccessFiles
-from charonia_runtime.allocator import keep_large_blocks
 from charonia_runtime.backends import load_backend
 from charonia_runtime.compatibility import without_effect
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
@@ -39,32 +38,26 @@ from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.engine.shutdown import close_within
 from charonia_runtime.engine.tracing.tracer import Tracer, make_destination
-from charonia_runtime.frontends import load_frontend
+from charonia_runtime.frontends import cannot_start, load_frontend, start_frontend
 from charonia_runtime.logs import Log, table
 from charonia_runtime.options import ServeOptions
+from charonia_runtime.remote.processes import FrontendProcesses
+from charonia_runtime.reservations import Reservation
 from charonia_runtime.storage.remote_repositories import RemoteRepositories
 
 logger = logging.getLogger(__name__)
 
-_SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long a thread may keep the interpreter while the event loop waits for it; Python's default is ten times that."""
 _SEQUENCES_SHARE = 0.5
 """The part of `--exit-timeout-secs` that sequences get to end; the rest is for what ends by itself."""
 _LEAST_SECONDS = 0.5
 """What the last traces get to be written when `--exit-timeout-secs` is over."""
-_YOUNG_OBJECTS = 10_000
-"""
-Objects that may pile up before cycles are looked for. Our requests leave none behind, those of grpc.aio five objects
-each: a look every two thousand calls takes a few milliseconds, one every ten thousand is felt.
-"""
 
 
 def serve(options: ServeOptions) -> int:
     """Serve until SIGINT or SIGTERM. Returns the process's exit code."""
     log = Log(options.log, escape=options.environment.quote_log_messages)
     log.install()
-    keep_large_blocks()
-    sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    interpreter.set_up()
     for flag in without_effect(options.given):
         logger.warning("--%s is accepted for compatibility and has no effect", flag)
     for warning in (*options.trace.warnings, *options.cache.warnings):
@@ -84,6 +77,7 @@ class _Server:
         self._log = log
         self._engine: Engine
         self._frontends: list[Frontend] = []
+        self._reservations: list[Reservation] = []
         self._access_files = AccessFiles(options.access)
 
     async def run(self) -> int:
@@ -106,9 +100,7 @@ class _Server:
             return _failed(f"creating server: {error.code.value} - {error.message}")
         self._log_options()
         signals = _stop_signals()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_YOUNG_OBJECTS, 20, 100)
+        interpreter.settle()
         try:
             await self._start_frontends()
         except InferenceError as error:
@@ -121,25 +113,40 @@ class _Server:
         return await self._stop()
 
     async def _start_frontends(self) -> None:
+        count = self._options.processes.frontend_processes
         for name, options in self._options.frontends.items():
             if not options.enabled:
                 continue
+            if count and name != "metrics":
+                self._reserve(name, options)
+                continue
             frontend = load_frontend(name).Frontend(options, self._engine)
             self._refuse_taken_address(frontend)
-            try:
-                await frontend.start()
-            except UnavailableError as error:
-                raise UnavailableError(
-                    f"failed to start {frontend.name} service: {error.code.value} - {error.message}"
-                ) from error
+            await start_frontend(frontend)
             self._frontends.append(frontend)
+        if self._reservations:
+            addresses = [argument for kept in self._reservations for argument in kept.arguments]
+            processes = FrontendProcesses(self._engine, count, [*self._options.arguments, *addresses])
+            self._frontends.append(processes)
+            await processes.start()
 
-    def _refuse_taken_address(self, frontend: Frontend) -> None:
-        for other in self._frontends:
-            if other.address == frontend.address:
+    def _reserve(self, name: str, options: Any) -> None:
+        """Keep the address of a frontend for the processes that run it."""
+        service = load_frontend(name).Frontend
+        try:
+            reservation = Reservation.of(name, options)
+        except UnavailableError as error:
+            raise cannot_start(service.name, error) from error
+        self._refuse_taken_address(reservation)
+        self._reservations.append(reservation)
+
+    def _refuse_taken_address(self, wanted: Frontend | Reservation) -> None:
+        others: list[Frontend | Reservation] = [*self._frontends, *self._reservations]
+        for other in others:
+            if other.address == wanted.address:
                 raise InvalidArgumentError(
-                    f"The server cannot listen to {other.name} requests and {frontend.name} requests at the same "
-                    f"address and port {frontend.address}"
+                    f"The server cannot listen to {other.name} requests and {wanted.name} requests at the same "
+                    f"address and port {wanted.address}"
                 )
 
     async def _drain(self, signals: asyncio.Queue[int]) -> None:
@@ -180,6 +187,8 @@ class _Server:
         except InferenceError as error:
             return _failed(f"failed to stop server: {error.code.value} - {error.message}")
         finally:
+            for reservation in self._reservations:
+                reservation.close()
             await close_within(max(deadline - clock(), _LEAST_SECONDS), "traces", self._tracer.close)
         return 0
 

@@ -16,6 +16,22 @@ def bind(host: str, port: int, *, share_port: bool = False) -> socket.socket:
 
     Raises InvalidArgumentError for an address that makes no sense, UnavailableError for one that cannot be had.
     """
+    return _bound(host, port, share_port=share_port, backlog=BACKLOG)
+
+
+def reserve(host: str, port: int, *, share_port: bool = False) -> socket.socket:
+    """
+    A socket that does not listen: the port, or any for 0, is kept for others to listen on that share it.
+
+    Unless strangers may share it too, a port that one of them has is refused. Raises as `bind` does.
+    """
+    if port and not share_port:
+        _bound(host, port, share_port=False).close()
+    return _bound(host, port, share_port=True)
+
+
+def _bound(host: str, port: int, *, share_port: bool, backlog: int = 0) -> socket.socket:
+    """Listens where there is a backlog."""
     address = join(host, port)
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
@@ -30,7 +46,8 @@ def bind(host: str, port: int, *, share_port: bool = False) -> socket.socket:
         if share_port:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bound.bind(place)
-        bound.listen(BACKLOG)
+        if backlog:
+            bound.listen(backlog)
         bound.setblocking(False)
     except (OSError, OverflowError) as error:
         bound.close()

@@ -9,7 +9,6 @@ from contextlib import suppress
 from charonia_runtime.backends.python.calls import StubCalls
 from charonia_runtime.backends.python.patience import Patience
 from charonia_runtime.backends.python.readiness import Readiness
-from charonia_runtime.backends.python.restart import Backoff
 from charonia_runtime.backends.python.running import RunningBatch, RunningBatches
 from charonia_runtime.backends.python.stub_process import StubProcess, unhealthy
 from charonia_runtime.core.batch import Batch
@@ -17,6 +16,7 @@ from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.ipc.channel import BlockingChannel, LoopChannel
 from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
+from charonia_runtime.ipc.restarts import Backoff
 
 logger = logging.getLogger(__name__)
 
