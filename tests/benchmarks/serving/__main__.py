@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.benchmarks.serving import figures, plots, report
 from tests.benchmarks.serving.limits import bare_onnxruntime
-from tests.benchmarks.serving.loaders import missing_program
+from tests.benchmarks.serving.loaders import LoaderError, missing_program
 from tests.benchmarks.serving.networks import write_all
 from tests.benchmarks.serving.peer import load_peer, peer_names
 from tests.benchmarks.serving.process import ServerError, ServerProcess
@@ -37,11 +37,23 @@ def measure_peer(row: Row, name: str, repetition: int, home: Path, seconds: int)
         with ServerProcess(peer, row, wire, home) as server:
             server.settle()
             yield figures.Start(row.name, name, repetition, round(server.start_seconds, 3), *server.memory_bytes())
-            figures.measure(server, name, repetition, 8, _WARM_SECONDS)
-            for concurrency in row.concurrency:
-                yield figures.measure(server, name, repetition, concurrency, max(seconds, row.least_seconds))
+            for concurrency in (None, *row.concurrency):
+                yield from _figure(server, name, repetition, concurrency, max(seconds, row.least_seconds))
     except ServerError as error:
         yield figures.Failure(row.name, name, repetition, str(error))
+
+
+def _figure(
+    server: ServerProcess, name: str, repetition: int, concurrency: int | None, seconds: int
+) -> Iterator[figures.Record]:
+    """A figure, or why there is none; for no concurrency only a load that warms the server."""
+    try:
+        if concurrency is not None:
+            yield figures.measure(server, name, repetition, concurrency, seconds)
+        elif not server.row.loader.startswith("perf_analyzer"):
+            figures.measure(server, name, repetition, 8, _WARM_SECONDS)
+    except LoaderError as error:
+        yield figures.Failure(server.row.name, name, repetition, f"c={concurrency}: {error}")
 
 
 def run(rows: list[Row], peers: list[str], repetitions: int, home: Path, seconds: int) -> Iterator[figures.Record]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from tests.benchmarks.serving.process import ServerError, ServerProcess
+from tests.benchmarks.serving.process import ServerProcess
 from tests.benchmarks.serving.repositories import PROGRAMS
 from tests.benchmarks.serving.workload import grpc_message
 
@@ -27,6 +27,10 @@ class Load:
     p50: float
     p99: float
     errors: int
+
+
+class LoaderError(Exception):
+    """A loader that printed no figures, with the end of what it printed."""
 
 
 Loader = Callable[[ServerProcess, int, int], Load]
@@ -106,5 +110,5 @@ def _run(arguments: list[str], environment: dict[str, str]) -> str:
 def _found(pattern: str, text: str) -> re.Match[str]:
     found = re.search(pattern, text)
     if found is None:
-        raise ServerError(f"the loader printed no figures: {text[-1000:]}")
+        raise LoaderError(f"the loader printed no figures: {text[-1000:]}")
     return found
