@@ -33,6 +33,8 @@ _DESCRIPTOR = struct.Struct("<BBH")
 _REMEMBERED = 4096
 _MOST_RECORD_BYTES = 1 << 13
 """Records longer than this are not remembered."""
+_MOST_DESCRIPTOR_BYTES = 1 << 9
+"""Nor are descriptors of tensors longer than this, with names that no model has."""
 _TYPES = tuple(DataType)
 _TYPE_NUMBERS = {datatype.wire_name: number for number, datatype in enumerate(_TYPES)}
 _PADDING = tuple(bytes(size) for size in range(ALIGNMENT))
@@ -70,6 +72,8 @@ class LayoutCodec:
         if found is None:
             descriptor = _describe(name, datatype, shape)
             found = _TENSOR.pack(len(descriptor), place, size) + descriptor
+            if len(descriptor) > _MOST_DESCRIPTOR_BYTES:
+                return found
             if len(self._encoded) >= _REMEMBERED:
                 self._encoded.clear()
             self._encoded[key] = found
@@ -82,6 +86,8 @@ class LayoutCodec:
             begin = _DESCRIPTOR.size + length
             name = descriptor[_DESCRIPTOR.size : begin].decode()
             found = (name, _TYPES[number], struct.unpack_from(f"<{dimensions}q", descriptor, begin))
+            if len(descriptor) > _MOST_DESCRIPTOR_BYTES:
+                return found
             if len(self._decoded) >= _REMEMBERED:
                 self._decoded.clear()
             self._decoded[descriptor] = found

@@ -113,11 +113,15 @@ class Link:
         else:
             self._transmit(encode_frame(kind, number=number))
 
-    def tell(self, kind: Kind, document: Mapping[str, Any], *, number: int = 0) -> None:
+    def tell(self, kind: Kind, document: Mapping[str, Any], *, number: int) -> None:
         """Send a JSON document, in the same order."""
         packer = self.packer()
         packer.add_data(json.dumps(document).encode())
         self.post(kind, packer, number=number)
+
+    def say(self, kind: Kind, document: Mapping[str, Any] | None = None, *, number: int = 0) -> None:
+        """Send a document that is about no request, in the order of such calls. It overtakes what waits for copies."""
+        self._transmit(encode_frame(kind, () if document is None else [json.dumps(document).encode()], number=number))
 
     def close(self) -> None:
         """Stop at once. `closed` is not called."""
@@ -177,7 +181,7 @@ class Link:
 
 
 def document_of(frame: Frame) -> dict[str, Any]:
-    """What `Link.tell` sent."""
+    """What `Link.tell` or `Link.say` sent."""
     document: dict[str, Any] = json.loads(bytes(frame.body).rstrip(b"\0"))
     return document
 

@@ -16,9 +16,9 @@ class ProcessOptions:
     frontend_processes: int = option(
         0,
         "How many processes serve HTTP and gRPC beside the one that runs the models; 0 serves in that one. It pays "
-        "where many small requests use up its core, and cores are idle: each request costs some 50 us of CPU more, "
-        "but only the rest of it is spent next to the models. Each process takes about 100 MB of memory, and 4 MB of "
-        "/dev/shm to begin with.",
+        "where many small requests use up its core while others are idle: a request costs half as much CPU again and "
+        "waits 0.1 ms longer, but most of its CPU is then spent in these processes. A process takes about 90 MB of "
+        "memory, and of /dev/shm 4 MB and what its requests need whose tensors are larger than 16 KB.",
     )
 
     def __post_init__(self) -> None:

@@ -120,7 +120,7 @@ class Peer:
 
     def notice(self, document: Mapping[str, Any]) -> None:
         """Tell the process's owner something."""
-        self._link.tell(Kind.NOTICE, document)
+        self._link.say(Kind.NOTICE, document)
 
     def close(self) -> None:
         """Leave the process, and cancel what it waits for."""
@@ -246,7 +246,7 @@ class Peer:
         if method in CHANGE_MODELS:
             await self._peers.wait_mirrored()
         if not self._link.closed:
-            self._link.tell(Kind.RESULT, answer, number=number)
+            self._link.say(Kind.RESULT, answer, number=number)
 
     # --- state ---
 
@@ -259,7 +259,7 @@ class Peer:
     def _tell_state(self, state: Mapping[str, Any]) -> None:
         if not self._link.closed:
             self._states += 1
-            self._link.tell(Kind.STATE, state, number=self._states)
+            self._link.say(Kind.STATE, state, number=self._states)
 
     # --- the end ---
 

@@ -17,6 +17,7 @@ from charonia_runtime.remote.peer import Peer, Peers
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 """Where the package is imported from."""
+_START_SECONDS: Final = 120.0
 _GRACE_SECONDS: Final = 2.0
 """How much later than it was told to a process may end."""
 _EXIT_SECONDS: Final = 1.0
@@ -61,7 +62,10 @@ class FrontendProcess:
             ends.theirs.close()
         self._peer = Peer(self._server, ends.ours, ends.segment, self._peers, noticed=self._noticed, closed=self._lost)
         await self._peer.start()
-        await self._outcome
+        try:
+            await asyncio.wait_for(self._outcome, _START_SECONDS)
+        except TimeoutError:
+            raise UnavailableError(f"a process of frontends did not start within {_START_SECONDS:.0f} s") from None
 
     def retire(self) -> None:
         """Have its clients connect elsewhere."""

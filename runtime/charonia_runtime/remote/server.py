@@ -98,7 +98,7 @@ class RemoteServer:
 
     def notice(self, document: Mapping[str, Any]) -> None:
         """Tell the server's owner something."""
-        self._link.tell(Kind.NOTICE, document)
+        self._link.say(Kind.NOTICE, document)
 
     def close(self) -> None:
         """Leave the server; it cancels what is in flight."""
@@ -228,7 +228,7 @@ class RemoteServer:
                 waiting.set_result(document_of(frame))
         elif kind == Kind.STATE:
             self._learn(document_of(frame))
-            self._link.send(Kind.MIRRORED, number=frame.number)
+            self._link.say(Kind.MIRRORED, number=frame.number)
         elif kind == Kind.NOTICE and self._noticed is not None:
             self._noticed(document_of(frame))
 

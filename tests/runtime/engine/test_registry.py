@@ -32,6 +32,28 @@ def states(registry, name="simple"):
     ]
 
 
+# --- watching ---
+
+
+async def test_watchers_hear_of_what_can_be_found(registry):
+    heard = []
+    end = registry.watch(heard.append)
+    registry.know("empty")
+    registry.know("empty")
+    assert heard == ["empty"]
+    registry.forget_failures("empty")
+    assert heard == ["empty", "empty"]
+    assert registry.served("empty") is None
+    serve(registry)
+    registry.begin_load("simple", [1])
+    registry.keep("simple", [1])
+    assert len(heard) == 7
+    end()
+    end()
+    serve(registry)
+    assert len(heard) == 7
+
+
 # --- finding ---
 
 
@@ -306,6 +328,8 @@ class RegistryMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.registry = ModelRegistry()
+        self.mirrored = {}
+        self.registry.watch(lambda name: self.mirrored.update({name: self.registry.served(name)}))
         self.loading: list[int] = []
         self.serving: dict[int, FakeModel] = {}
         self.open: list[tuple[int, FakeModel]] = []
@@ -364,6 +388,10 @@ class RegistryMachine(RuleBasedStateMachine):
             assert self.registry.find("m", version).copy is copy
         if self.serving:
             assert self.registry.find("m").copy is self.serving[max(self.serving)]
+
+    @invariant()
+    def whoever_watches_knows_what_serves(self):
+        assert self.mirrored.get("m") == self.registry.served("m")
 
     @invariant()
     def states_are_those_of_what_happened(self):

@@ -32,6 +32,19 @@ def test_tensors_come_out_as_they_went_in(tensors: list[Tensor]) -> None:
             assert found.buffer == tensor.buffer
 
 
+def test_names_that_no_model_has_are_not_remembered() -> None:
+    """A client may send as many as it likes."""
+    ends = ChannelEnds()
+    for number in range(3):
+        packer = ends.packer()
+        packer.add_tensor(Tensor(f"{number}" * 10_000, DataType.UINT8, (1,), memoryview(b"a")))
+        [found] = ends.tensors(packer, 1)
+        assert found.name == f"{number}" * 10_000
+    for codec in (ends._sent, ends._received):
+        assert not codec._encoded
+        assert not codec._decoded
+
+
 def test_arrays_in_frames_are_aligned_and_writable() -> None:
     ends = ChannelEnds()
     packer = ends.packer()

@@ -232,6 +232,23 @@ async def test_settings_that_a_process_follows_reach_all(server):
         await until(lambda: other.server.tracing.active)
 
 
+async def test_changes_are_heard_in_their_order_while_large_tensors_are_copied(server):
+    """Whatever numbers the requests have."""
+    answered = []
+    server.add(echo_config(), lambda request: answered.append(request) or [answer(request, {"OUTPUT": LARGE})])
+    async with connected(server) as link:
+        sinks = [RecordingSink() for _ in range(6)]
+        for sink in sinks:
+            link.server.submit(a_request(sink=sink))
+        await until(lambda: len(answered) == 6)
+        for number in range(12):
+            server.add(echo_config("changing"), version=number)
+        await link.peer.mirrored()
+        assert link.server.find_model("changing").version == 11
+        for sink in sinks:
+            await sink.wait()
+
+
 async def test_a_bug_in_a_call_shows_nothing(server, caplog):
     server.metadata = None
     async with connected(server) as link:

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
-from charonia_runtime.wires.addresses import bind, join
+from charonia_runtime.wires.addresses import bind, join, reserve
 
 
 def test_sockets_listen_at_once() -> None:
@@ -27,6 +27,17 @@ def test_ports_are_taken_once_unless_they_are_shared() -> None:
             bind("127.0.0.1", port)
 
     assert caught.value.message == f"Socket '127.0.0.1:{port}' already in use "
+
+
+def test_a_reserved_port_is_for_those_that_share_it() -> None:
+    with reserve("127.0.0.1", 0) as kept:
+        port = kept.getsockname()[1]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(kept.getsockname(), timeout=5)
+        with bind("127.0.0.1", port, share_port=True), socket.create_connection(kept.getsockname(), timeout=5):
+            reserve("127.0.0.1", port, share_port=True).close()
+            with pytest.raises(UnavailableError, match="already in use"):
+                reserve("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(
