@@ -324,5 +324,5 @@ async def test_finished_calls_leave_nothing_to_the_garbage_collector(connect: Ma
 
 def ours_alive() -> Counter[str]:
     """How many objects of each of our classes there are; other tests may have left some."""
-    ours = (type(thing) for thing in gc.get_objects() if type(thing).__module__.startswith("charonia_runtime"))
+    ours = (type(thing) for thing in gc.get_objects() if str(type(thing).__module__).startswith("charonia_runtime"))
     return Counter(kind.__name__ for kind in ours)
