@@ -64,7 +64,7 @@ def _shown(cluster):
         ("logs", "-n", SERVICES, "-l", "serving.charonia.dev/service", "--all-containers", "--prefix", "--tail=25"),
     ):
         with contextlib.suppress(CommandError):
-            texts.append(f"$ kubectl {' '.join(command)}\n{cluster.kubectl(*command)[-12000:]}")
+            texts.append(f"$ kubectl {' '.join(command)}\n{cluster.kubectl(*command)[-6000:]}")
     return "\n".join(texts)
 
 
@@ -96,8 +96,9 @@ def release(cluster, _namespaces) -> Iterator[Release]:
     installed = Release(cluster)
     installed.install()
     yield installed
-    cluster.kubectl("delete", "infsvc", "--all", "-n", SERVICES)
-    installed.uninstall()
+    if not cluster.is_ours:
+        cluster.kubectl("delete", "infsvc", "--all", "-n", SERVICES)
+        installed.uninstall()
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +112,8 @@ def _namespaces(cluster):
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bucket", "namespace": SERVICES}, "stringData": secret,
     })  # fmt: skip
     yield
-    cluster.kubectl("delete", "namespace", SERVICES, TOOLS, OPERATOR, "--wait=false")
+    if not cluster.is_ours:
+        cluster.kubectl("delete", "namespace", SERVICES, TOOLS, OPERATOR, "--wait=false")
 
 
 @pytest.fixture(scope="session")

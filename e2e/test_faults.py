@@ -84,7 +84,7 @@ def test_without_the_operator_pods_serve_and_come_back(sturdy, cluster, client, 
 
 
 def test_a_node_that_starts_again_serves_again(sturdy, cluster, client):
-    if not cluster.can_restart:
+    if not cluster.is_ours:
         pytest.skip("this cluster's nodes are not the tests' to restart")
     pod = the_pod(sturdy)["metadata"]["uid"]
 

@@ -27,6 +27,8 @@ class Cluster(Protocol):
 
     kubectl: Kubectl
     images: Images
+    is_ours: bool
+    """Whether the tests have made it: they may restart it, and need not tidy it up."""
 
     def helm(self, *arguments: str) -> str:
         """What `helm <arguments>` prints. Raises CommandError."""
@@ -41,20 +43,15 @@ class Cluster(Protocol):
         """How many GPUs the nodes offer."""
         ...
 
-    @property
-    def can_restart(self) -> bool:
-        """Whether `restart` is to be had."""
-        ...
-
     def restart(self) -> None:
-        """End every process of the cluster, containers included, and start it again."""
+        """End every process of the cluster that is ours, containers included, and start it again."""
         ...
 
 
 class GivenCluster:
     """The cluster of KUBECONFIG. Images come from the environment, and Services are reached by forwarded ports."""
 
-    can_restart = False
+    is_ours = False
 
     def __init__(self, images: Images) -> None:
         self.images = images

@@ -24,7 +24,7 @@ _GPUS = 2
 class LocalNode:
     """From `start` to `stop`. One a machine."""
 
-    can_restart = True
+    is_ours = True
     gpus = _GPUS
 
     def __init__(self, scripts: Path, folder: Path) -> None:

@@ -8,6 +8,7 @@ from botocore.config import Config
 
 from e2e.support.cluster import Cluster
 from e2e.support.pods import restricted_pod
+from e2e.support.waiting import eventually
 
 KEY_ID, KEY_SECRET = "e2e-key-id", "e2e-key-secret"
 BUCKET = "models"
@@ -43,6 +44,8 @@ class ObjectStore:
             "s3", endpoint_url=f"http://{address}", aws_access_key_id=KEY_ID, aws_secret_access_key=KEY_SECRET,
             region_name="us-east-1", config=Config(proxies={}, retries={"max_attempts": 5}),
         )  # fmt: skip
+        # A pod may be Ready a moment before its Service leads to it.
+        eventually(self._client.list_buckets, 120, "the store can be reached")
         self._client.create_bucket(Bucket=BUCKET)
 
     def put(self, objects: Mapping[str, bytes], prefix: str = "") -> None:

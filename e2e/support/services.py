@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection
 from typing import Any
 
 from e2e.support.asking import ask
@@ -49,8 +51,17 @@ class Service:
     def delete(self) -> None:
         self.cluster.kubectl("delete", "infsvc", self.name, "-n", self.namespace, "--ignore-not-found")
 
-    def wait_until_ready(self, seconds: float = READY_SECONDS) -> None:
-        self.cluster.kubectl.wait(f"infsvc/{self.name}", "condition=Ready", self.namespace, seconds)
+    def wait_until_ready(self) -> None:
+        """Until it says so, and its Service leads to it, which may be a moment later."""
+        self.cluster.kubectl.wait(f"infsvc/{self.name}", "condition=Ready", self.namespace, READY_SECONDS)
+        eventually(self._lives, CHANGE_SECONDS, f"{self.name} can be reached")
+
+    def _lives(self) -> bool:
+        with self.reach(8000) as address:
+            connection = HTTPConnection(address, timeout=10)
+            with contextlib.closing(connection):
+                connection.request("GET", "/v2/health/live")
+                return connection.getresponse().status == HTTPStatus.OK
 
     def wait_for(self, condition: str, status: str, *words: str, seconds: float = CHANGE_SECONDS) -> dict[str, Any]:
         """The condition, once it has this status and its reason and message hold these words."""
