@@ -23,6 +23,7 @@ _GROWTH_BYTES: Final = 16 << 20
 _COPY_BYTES_ON_LOOP: Final = 4 << 20
 """Tensors above this are copied in a thread: a millisecond of the event loop is everybody's millisecond."""
 _FIRST_SEGMENT: Final = 1
+_SEGMENT: Final = int(Kind.SEGMENT)
 
 
 @dataclass(slots=True)
@@ -95,6 +96,10 @@ class Link:
 
     def post(self, kind: Kind, packer: Packer, *, flags: int = 0, number: int = 0) -> None:
         """Send a frame when its tensors are in shared memory. Frames of one number leave in the order of the calls."""
+        if not packer.copies and number not in self._copying:
+            packer.lend()
+            self._transmit(packer.frame(kind, flags=flags, number=number))
+            return
         outgoing = _Outgoing(packer, kind, flags, number)
         waiting = self._copying.get(number)
         if waiting is not None:
@@ -167,12 +172,13 @@ class Link:
     # --- in ---
 
     def _take(self, frame: Frame) -> None:
-        if frame.kind == Kind.SEGMENT:
-            self.segments.add(*self._channel.take_segment(frame))
-        elif frame.kind == Kind.SEGMENT_GONE:
-            self.segments.remove(frame.number)
-        else:
+        kind = frame.kind
+        if kind < _SEGMENT:
             self._received(frame)
+        elif kind == _SEGMENT:
+            self.segments.add(*self._channel.take_segment(frame))
+        else:
+            self.segments.remove(frame.number)
 
     def _end(self) -> None:
         closed = self._closed

@@ -84,6 +84,8 @@ class _RequestLayout(NamedTuple):
     model: str
     version: int
     layout: RequestLayout
+    is_plain: bool
+    """Whether there is nothing to say of them but their inputs."""
 
 
 class ReceivedRequest(NamedTuple):
@@ -109,9 +111,11 @@ class RequestReader:
         """The request in a frame, which is to be answered to `sink`."""
         (found,) = self._memory.find(frame, 1)
         layout, body = found.layout, frame.body
-        record = layout.read(body)
         borrow = self._segments.borrow
         inputs = {place.name: place.read(body, borrow) for place in layout.inputs}
+        if found.is_plain:
+            return ReceivedRequest(InferenceRequest(found.model, inputs, sink, found.version), False, None)
+        record = layout.read(body)
         request = InferenceRequest(found.model, inputs, sink, found.version, record.id, timeout_us=record.timeout_us)
         if record.output_names:
             request.outputs = [RequestedOutput(name) for name in record.output_names]
@@ -125,7 +129,9 @@ class RequestReader:
 
 def _parse_request(reader: LayoutReader) -> _RequestLayout:
     version, name = _read_model(reader)
-    return _RequestLayout(name, version, parse_request(reader))
+    layout = parse_request(reader)
+    is_plain = not (layout.output_names or layout.flags or layout.id or layout.rest or layout.numbers)
+    return _RequestLayout(name, version, layout, is_plain)
 
 
 def _add_rest(request: InferenceRequest, rest: Mapping[str, Any]) -> None:
@@ -160,16 +166,15 @@ def add_response(packer: Packer, response: InferenceResponse, request_id: str) -
         | (REFUSED if response.refused else 0)
         | (FAILED if response.failed else 0)
     )
-    outputs = list(response.outputs)
+    outputs, error = response.outputs, response.error
     rest: dict[str, Any] = {}
     if response.parameters:
         rest["parameters"] = response.parameters
     if response.id != request_id:
         rest["id"] = response.id
-    places = _take_places(outputs)
-    if places:
-        rest["places"] = places
-    error = response.error
+    if any(type(tensor.data) is SharedMemoryRef for tensor in outputs):
+        outputs = list(outputs)
+        rest["places"] = _take_places(outputs)
     if error is not None:
         pack_response(packer, ResponseRecord(Status.ERROR, (), error.message, error.code, rest))
     elif rest:

@@ -16,9 +16,10 @@ class ProcessOptions:
     frontend_processes: int = option(
         0,
         "How many processes serve HTTP and gRPC beside the one that runs the models; 0 serves in that one. It pays "
-        "where many small requests use up its core while others are idle: a request costs half as much CPU again and "
-        "waits 0.1 ms longer, but most of its CPU is then spent in these processes. A process takes about 90 MB of "
-        "memory, and of /dev/shm 4 MB and what its requests need whose tensors are larger than 16 KB.",
+        "where reading and writing requests uses up that process's core (tensors in JSON above all, compression, TLS) "
+        "and other cores are idle: the work is then done there. Small binary requests gain little: each costs about "
+        "twice the CPU and waits 0.1 ms longer. A process takes about 90 MB of memory, and of /dev/shm 4 MB and what "
+        "tensors above 16 KB need while they are on their way.",
     )
 
     def __post_init__(self) -> None:

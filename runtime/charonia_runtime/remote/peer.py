@@ -22,6 +22,7 @@ from charonia_runtime.remote.mirror import write_versions
 
 logger = logging.getLogger(__name__)
 
+_SUBMIT: Final = int(Kind.SUBMIT)
 _MIRROR_SECONDS: Final = 1.0
 """How long a change of the models waits for processes that are busy, before its caller hears of it nevertheless."""
 
@@ -167,7 +168,7 @@ class Peer:
 
     def _received(self, frame: Frame) -> None:
         kind, number = frame.kind, frame.number
-        if kind == Kind.SUBMIT:
+        if kind == _SUBMIT:
             self._submit(frame)
         elif kind == Kind.ROOM:
             exchange = self._exchanges.get(number)

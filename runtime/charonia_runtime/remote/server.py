@@ -46,6 +46,7 @@ from charonia_runtime.remote.tracing import RemoteTrace, RemoteTracing
 logger = logging.getLogger(__name__)
 
 _NUMBERS = 1 << 32
+_RESPONSE = int(Kind.RESPONSE)
 
 
 class RemoteServer:
@@ -220,7 +221,7 @@ class RemoteServer:
 
     def _received(self, frame: Frame) -> None:
         kind = frame.kind
-        if kind == Kind.RESPONSE:
+        if kind == _RESPONSE:
             self._respond(frame)
         elif kind == Kind.RESULT:
             waiting = self._calls.get(frame.number)
