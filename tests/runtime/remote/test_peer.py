@@ -283,6 +283,30 @@ async def test_traces_of_processes_that_die_end(server):
         await recorded.ended.wait()
 
 
+async def test_answered_requests_leave_nothing_to_the_garbage_collector(server):
+    """They carry tensors: they must go when they are answered."""
+    server.record = False
+
+    def alive():
+        return [one for one in gc.get_objects() if type(one).__name__ in {"_Exchange", "InferenceRequest"}]
+
+    async with connected(server) as link:
+        gc.collect()
+        before = len(alive())
+        gc.disable()
+        try:
+            for model in ("echo", "nothing"):
+                sink = RecordingSink()
+                request = a_request(sink=sink, flow=Gate())
+                request.model_name = model
+                link.server.submit(request)
+                del request
+                await sink.wait()
+            assert len(alive()) == before
+        finally:
+            gc.enable()
+
+
 async def test_nothing_of_a_link_is_left(server):
     """Neither descriptors nor memory."""
 

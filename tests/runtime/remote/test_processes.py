@@ -22,6 +22,8 @@ from tests.support.python_models import write_model as write_python_model
 from tests.support.repositories import write_model
 
 FLAG = "--frontend-processes=2"
+ALL_SERVE = "HTTP and gRPC are served by 2 processes"
+"""What the log says then; a server is live as soon as one of them is."""
 MODULES = {"http": tritonclient.http, "grpc": tritonclient.grpc}
 LARGE = """
 backend: "identity"
@@ -335,7 +337,7 @@ class Load:
 
 def test_a_process_that_is_killed_takes_only_its_own_clients_with_it(repository, tmp_path):
     with ServerProcess(repository, tmp_path / "log", FLAG) as server, Load(server) as load:
-        until(lambda: load.answered > 200)
+        until(lambda: ALL_SERVE in server.log and load.answered > 200)
         killed, left = frontends(server)
         victims = [
             link for link in psutil.Process(killed).net_connections("tcp")
@@ -386,6 +388,7 @@ def test_a_server_that_stops_answers_what_is_in_flight(repository, tmp_path):
 @pytest.mark.slow
 def test_processes_do_not_heed_signals_of_the_terminal(repository, tmp_path):
     with ServerProcess(repository, tmp_path / "log", FLAG) as server:
+        until(lambda: ALL_SERVE in server.log)
         before = frontends(server)
         for pid in before:
             os.kill(pid, signal.SIGINT)
@@ -441,7 +444,7 @@ def test_access_tokens_are_followed_by_every_process(repository, tmp_path):
         for _ in range(6):
             assert server.request("POST", path, body)[0] == 401
             assert server.request("POST", path, body, {"authorization": "one"})[0] == 200
-        until(lambda: "are served by 2 processes" in server.log)
+        until(lambda: ALL_SERVE in server.log)
         tokens.write_text("other\n")
         until(lambda: server.log.count("the access tokens changed") == 3)
         assert server.request("POST", path, body, {"authorization": "one"})[0] == 401
