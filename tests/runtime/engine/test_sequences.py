@@ -79,7 +79,7 @@ async def until(condition):
 @pytest.mark.parametrize("brief", [False, True])
 async def test_many_sequences_at_once_keep_their_states_apart(tmp_path, monkeypatch, strategy, count, brief):
     if brief:
-        monkeypatch.setattr(Pace, "is_brief", lambda *_: True)
+        monkeypatch.setattr(Pace, "is_brief", property(lambda _: True))
     backend = fake_backend(running_sum, any_thread=brief)
     config = a_sequence_config(strategy, states=(STATE,), changes=instances(count))
     model = await load(tmp_path, backend, config)

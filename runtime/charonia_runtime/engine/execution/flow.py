@@ -207,7 +207,7 @@ class RequestFlow:
         self._turn_comes = False
         now_ns = time.monotonic_ns()
         runner = self._free[-1] if self._free else None
-        if runner is not None and runner.at_hand and not self._held_for and self._is_brief(runner):
+        if runner is not None and runner.at_hand and not self._held_for and runner.pace.is_brief:
             self._execute_here(runner, now_ns)
         else:
             self._dispatch(now_ns)
@@ -217,7 +217,7 @@ class RequestFlow:
         if self._scheduler.expires:
             self._expire(now_ns)
         end_ns = now_ns + _TURN_NS
-        while now_ns < end_ns and runner.pace.is_brief(1):
+        while now_ns < end_ns and runner.pace.is_brief:
             requests = self._next_batch(runner, now_ns)
             if not requests:
                 break
@@ -233,10 +233,6 @@ class RequestFlow:
         elif not self._turn_comes:
             self._turn_comes = True
             self._loop.call_soon(self._turn)
-
-    def _is_brief(self, runner: Runner) -> bool:
-        """Whether what waits takes less time here than its way to the instance's thread and back."""
-        return runner.pace.is_brief(1 if self._scheduler.collects else len(self._scheduler))
 
     def _dispatch(self, now_ns: int) -> None:
         """Hand free instances what the scheduler lets run; see to it that time alone brings us back where it must."""

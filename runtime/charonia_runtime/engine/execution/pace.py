@@ -5,11 +5,12 @@ from resource import RUSAGE_THREAD, getrusage
 _HAND_OVER_NS = 200_000
 """What requests that are handed over together may take in all. A hop to a thread and back costs a quarter of it."""
 _MOST_AT_ONCE = 16
-_TURN_NS = 100_000
+_BRIEF_NS = 100_000
 """
-Executions that take longer than this together are worth a hand-over, which they share.
+Executions that take longer than this are worth a hand-over.
 
-The hop to a thread and back costs about half of it, with one request in flight (tests/benchmarks/engine_hops.py).
+The hop to a thread and back costs about half of it with one request in flight (tests/benchmarks/engine_hops.py). With
+many in flight both threads wait for the interpreter.
 """
 _LONG_NS = 1_000_000
 _WATCHED = 1000
@@ -34,9 +35,10 @@ class Pace:
         self._watched_for = 0
         self._wariness = _LEAST_WARINESS
 
-    def is_brief(self, executions: int) -> bool:
-        """Whether so many executions may keep the event loop: brief ones, and none was long there lately."""
-        return self._usual_ns * executions < _TURN_NS and not self._wary_for
+    @property
+    def is_brief(self) -> bool:
+        """Whether executions may keep the event loop: they are brief, and none was long there lately."""
+        return self._usual_ns < _BRIEF_NS and not self._wary_for
 
     @property
     def is_watched(self) -> bool:

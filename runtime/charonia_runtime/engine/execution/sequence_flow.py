@@ -117,7 +117,7 @@ class SequenceFlow(RequestFlow):
             if not requests:
                 continue
             self._free.remove(runner)
-            if runner.at_hand and runner.pace.is_brief(1):
+            if runner.at_hand and runner.pace.is_brief:
                 brief.append((runner, requests))
             else:
                 runner.begin([requests])

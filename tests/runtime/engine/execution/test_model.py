@@ -88,7 +88,7 @@ async def test_every_request_gets_its_own_answer(tmp_path, scheduling, any_threa
 
 @pytest.mark.parametrize("scheduling", [Direct(), DynamicBatching()])
 async def test_brief_executions_run_on_the_loop(tmp_path, monkeypatch, scheduling):
-    monkeypatch.setattr(Pace, "is_brief", lambda self, executions: True)
+    monkeypatch.setattr(Pace, "is_brief", property(lambda self: True))
     backend = fake_backend(any_thread=True)
     model = await load(tmp_path, backend, config(scheduling=scheduling, count=2))
     sinks = [submit(model, value)[1] for value in range(20)]
@@ -102,7 +102,7 @@ async def test_brief_executions_run_on_the_loop(tmp_path, monkeypatch, schedulin
 
 
 async def test_requests_held_back_on_the_loop_run_in_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(Pace, "is_brief", lambda self, executions: True)
+    monkeypatch.setattr(Pace, "is_brief", property(lambda self: True))
     policy = QueuePolicy(default_timeout_us=10_000_000)
     scheduling = DynamicBatching(max_queue_delay_us=20_000, default_queue_policy=policy)
     backend = fake_backend(any_thread=True)
@@ -116,7 +116,7 @@ async def test_requests_held_back_on_the_loop_run_in_time(tmp_path, monkeypatch)
 
 async def test_a_long_queue_on_the_loop_leaves_it_to_others(tmp_path, monkeypatch):
     """Executions take 200 us here, so a turn of the loop holds a few of them, not all."""
-    monkeypatch.setattr(Pace, "is_brief", lambda self, executions: True)
+    monkeypatch.setattr(Pace, "is_brief", property(lambda self: True))
 
     def execute(batch):
         time.sleep(0.0002)
