@@ -20,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.scheduling import Direct
 from charonia_runtime.protocols.model_config import complete, render_text
+from tests.benchmarks.onnx_overhead import microseconds, small_network
 from tests.support.batches import RecordedBatch, a_request
 from tests.support.configs import a_config, a_tensor
 from tests.support.frameworks import is_installed
@@ -77,8 +77,6 @@ def pytorch(directory: Path) -> tuple[ModelConfig, Bare]:
 def onnxruntime(directory: Path) -> tuple[ModelConfig, Bare]:
     import onnxruntime as library
 
-    from tests.benchmarks.onnx_overhead import small_network
-
     (directory / "1" / "model.onnx").write_bytes(small_network())
     session = library.InferenceSession(directory / "1" / "model.onnx", providers=["CPUExecutionProvider"])
     return a_model("onnxruntime", "INPUT0", "OUTPUT0", 10), lambda: session.run(None, {"INPUT0": ROW})
@@ -86,8 +84,6 @@ def onnxruntime(directory: Path) -> tuple[ModelConfig, Bare]:
 
 def openvino(directory: Path) -> tuple[ModelConfig, Bare]:
     import openvino as library
-
-    from tests.benchmarks.onnx_overhead import small_network
 
     (directory / "1" / "model.onnx").write_bytes(small_network())
     request = library.Core().compile_model(directory / "1" / "model.onnx", "CPU").create_infer_request()
@@ -175,17 +171,6 @@ class Line:
 
 
 HEADER = "| framework | bare /s | backend /s | served /s | served : bare | p50 ms |\n|---|---:|---:|---:|---:|---:|\n"
-
-
-def microseconds(call: Callable[[], object], seconds: float) -> float:
-    """The median time of a call."""
-    times: list[int] = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter_ns()
-        call()
-        times.append(time.perf_counter_ns() - start)
-    return float(np.median(times)) / 1000
 
 
 def compare(name: str, repository: Path, seconds: float, *, served: bool) -> Line:

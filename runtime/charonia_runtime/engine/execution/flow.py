@@ -217,14 +217,12 @@ class RequestFlow:
         if self._scheduler.expires:
             self._expire(now_ns)
         end_ns = now_ns + _TURN_NS
-        while now_ns < end_ns and runner.pace.is_brief:
+        while len(self._scheduler) and now_ns < end_ns and runner.pace.is_brief:
             requests = self._next_batch(runner, now_ns)
             if not requests:
                 break
             batch, answers = self._execute_on_loop(runner, requests)
             self.answered(batch, answers)
-            if not len(self._scheduler):
-                return
             now_ns = batch.end_ns
         if not len(self._scheduler):
             return

@@ -1,25 +1,11 @@
 """Charonia with the very repository that Triton gets: the model in a process of the python backend."""
 
-from pathlib import Path
-
 from tests.benchmarks.serving.peer import Command, Launch
-from tests.benchmarks.serving.peers.charonia import serve
+from tests.benchmarks.serving.peers.charonia import install, is_installed, serve, wire
 from tests.benchmarks.serving.repositories import write_python
-from tests.benchmarks.serving.workload import Row, Wire
 
 TITLE = "Charonia, python backend"
-
-
-def install(home: Path) -> None:
-    """Nothing: it is the package beside this benchmark."""
-
-
-def is_installed(home: Path) -> bool:
-    return True
-
-
-def wire(row: Row) -> Wire | None:
-    return row.wire
+__all__ = ["TITLE", "command", "install", "is_installed", "wire"]
 
 
 def command(launch: Launch) -> Command:
