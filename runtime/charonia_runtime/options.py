@@ -90,7 +90,7 @@ def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> Serve
         trace=replace(parsed.get(TraceOptions), span_batches=environment.span_batches),
         cache=parsed.get(CacheOptions),
         rate_limit=parsed.get(RateLimitOptions),
-        shared_memory=parsed.get(SharedMemoryOptions),
+        shared_memory=_shared_memory(parsed),
         compatibility=parsed.get(CompatibilityOptions),
         frontends=_with_what_they_borrow(frontends, parsed, environment),
         processes=parsed.get(ProcessOptions),
@@ -111,7 +111,8 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
     gRPC connections on grpcio live half as long as a drain: only their age makes clients open others elsewhere.
     """
     tokens = parsed.get(AccessOptions).tokens
-    http = replace(frontends["v2_http"], access_tokens=tokens)
+    triton = parsed.get(EngineOptions).triton
+    http = replace(frontends["v2_http"], access_tokens=tokens, triton=triton)
     metrics = replace(
         frontends["metrics"],
         metrics_address=frontends["metrics"].metrics_address or frontends["v2_http"].http_address,
@@ -122,9 +123,17 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
         grpc,
         response_delay_seconds=environment.grpc_delay_seconds,
         access_tokens=tokens,
+        triton=triton,
         grpc_max_connection_age=grpc.grpc_max_connection_age or _age_ms(grpc.grpc_transport, parsed),
     )
     return {**frontends, "v2_http": http, "metrics": metrics, "v2_grpc": grpc}
+
+
+def _shared_memory(parsed: Parsed) -> SharedMemoryOptions:
+    """What clients may do with shared memory: what the flag says, else what the followed Triton does."""
+    if "allow-client-shm" in parsed.given or not parsed.get(EngineOptions).triton.refuses_client_memory:
+        return parsed.get(SharedMemoryOptions)
+    return SharedMemoryOptions(allow_client_shm=False)
 
 
 def _age_ms(transport: str, parsed: Parsed) -> int:

@@ -196,7 +196,7 @@ class _Server:
         engine = self._options.engine
         rows: list[tuple[str, str]] = [
             ("server_id", engine.server_id),
-            ("server_version", __version__),
+            ("server_version", engine.triton.version or __version__),
             ("server_extensions", " ".join(EXTENSIONS)),
             *((f"model_repository_path[{index}]", path) for index, path in enumerate(engine.model_repositories)),
             ("model_control_mode", f"MODE_{engine.control_mode.name}"),

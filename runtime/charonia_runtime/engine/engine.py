@@ -262,7 +262,7 @@ class Engine:
     # --- documents ---
 
     async def server_metadata(self) -> ServerMetadata:
-        return ServerMetadata(self._options.server_id, __version__, EXTENSIONS)
+        return ServerMetadata(self._options.server_id, self._options.triton.version or __version__, EXTENSIONS)
 
     async def model_metadata(self, name: str, version: int = ANY_VERSION) -> ModelMetadata:
         found = self._registry.find(name, version).served

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.followed_triton import FollowedTriton, parse_followed_triton
 from charonia_runtime.core.frontend import OptionError, option
 
 EVERY_MODEL = "*"
@@ -40,6 +41,13 @@ class EngineOptions:
     """
 
     server_id: str = option("triton", "Name of this server in its metadata and logs.", flag="id")
+    server_version_compatibility: str = option(
+        "",
+        "Show this version of Triton as the server's own, and follow its rules: those of 2.51 up to that release, the "
+        "newest ones for a later release, where clients also need --allow-client-shm=true to register shared memory. "
+        "Without it the server shows its own version and follows the newest rules, but lets clients register.",
+        metavar="<version>",
+    )
     exit_timeout_secs: int = option(
         30, "Seconds that a stop may take: requests in flight finish, models unload. Then the process exits anyway."
     )
@@ -113,11 +121,17 @@ class EngineOptions:
                 "model-namespacing",
                 "--model-namespacing=true is not supported: give models of different repositories different names",
             )
+        self.triton  # noqa: B018 - refuse what is no version
         self.backend_settings  # noqa: B018 - refuse malformed settings now, not when a model loads
         if self.load_model and self.control_mode is not ControlMode.EXPLICIT:
             raise InvalidArgumentError(
                 "Use of '--load-model' requires setting '--model-control-mode=explicit' as well."
             )
+
+    @property
+    def triton(self) -> FollowedTriton:
+        """The release of Triton whose rules apply where releases differ."""
+        return parse_followed_triton(self.server_version_compatibility)
 
     @property
     def control_mode(self) -> ControlMode:

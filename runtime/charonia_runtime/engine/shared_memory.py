@@ -47,11 +47,14 @@ class SharedMemoryOptions:
     """
     Whether clients may register regions.
 
-    On by default, unlike the newest Triton: clients of every release before it register without being told to.
+    On by default, unlike the newest Triton: clients of every release before it register without being told to. Off by
+    default where the user follows a newer Triton than 2.51 by name (`core.followed_triton`).
     """
 
     allow_client_shm: bool = option(
-        True, "Allow clients to register regions of system and CUDA shared memory, and to unregister them."
+        True,
+        "Allow clients to register regions of system and CUDA shared memory, and to unregister them. With "
+        "--server-version-compatibility of a release after 2.51 it is false unless this flag is given.",
     )
 
 

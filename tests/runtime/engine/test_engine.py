@@ -356,6 +356,12 @@ async def test_server_metadata(make_engine):
     assert await engine.server_metadata() == ServerMetadata("mine", __version__, EXTENSIONS)
 
 
+async def test_server_metadata_shows_the_followed_triton(make_engine):
+    engine = make_engine(server_version_compatibility="2.51.0")
+
+    assert (await engine.server_metadata()).version == "2.51.0"
+
+
 async def test_model_metadata(explicit, tmp_path):
     write_model(tmp_path, "two", versions=(1, 2), config="version_policy { all {} }")
     await explicit.load_model("two")

@@ -1,9 +1,10 @@
 """The flags of the gRPC listener."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charonia_runtime.core.access import AccessTokens
+from charonia_runtime.core.followed_triton import FollowedTriton
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
@@ -67,6 +68,8 @@ class Options:
     """Delay of every answer that is no inference; no flag, but an environment variable for tests of clients."""
     access_tokens: AccessTokens | None = None
     """What clients must have one of; no flag of gRPC alone. None lets everybody in."""
+    triton: FollowedTriton = field(default_factory=FollowedTriton)
+    """The release whose rules apply where releases of Triton differ; no flag of gRPC alone."""
 
     def __post_init__(self) -> None:
         if self.grpc_transport not in TRANSPORTS:

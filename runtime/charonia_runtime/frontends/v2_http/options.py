@@ -1,9 +1,10 @@
 """The flags of the HTTP listener."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charonia_runtime.core.access import AccessTokens
+from charonia_runtime.core.followed_triton import FollowedTriton
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
@@ -51,6 +52,8 @@ class Options:
     )  # fmt: skip
     access_tokens: AccessTokens | None = None
     """What clients must have one of; no flag of HTTP alone. None lets everybody in."""
+    triton: FollowedTriton = field(default_factory=FollowedTriton)
+    """The release whose rules apply where releases of Triton differ; no flag of HTTP alone."""
 
     def __post_init__(self) -> None:
         if self.http_max_input_size <= 0:
