@@ -13,6 +13,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.device import AnyArray, DeviceArray, DeviceBuffer
 from charonia_runtime.core.errors import InferenceError, InternalError, UnsupportedError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ParameterValue, RequestedOutput
+from charonia_runtime.core.reshaping import backend_shape, client_shape
 from charonia_runtime.core.states import SequenceStates, take_states
 from charonia_runtime.core.statistics import ExecutionTimes
 from charonia_runtime.core.tensor import Tensor, bytes_of
@@ -73,7 +74,7 @@ class Batch:
         array = tensors[0].as_numpy() if len(tensors) == 1 else _concatenate(tensors)
         if spec is None or spec.reshape is None:
             return array
-        return array.reshape(_sizes_of_backend(array.shape, spec, self.config.batches))
+        return array.reshape(backend_shape(spec, array.shape, batches=self.config.batches))
 
     def pieces(self, name: str) -> list[AnyArray]:
         """
@@ -90,7 +91,7 @@ class Batch:
             return [array.reshape((array.size,)) for array in arrays]
         if spec is None or spec.reshape is None:
             return arrays
-        return [array.reshape(_sizes_of_backend(array.shape, spec, batches)) for array in arrays]
+        return [array.reshape(backend_shape(spec, array.shape, batches=batches)) for array in arrays]
 
     def gathered_shape(self, name: str) -> tuple[int, ...]:
         """The shape that `gather` would give input `name`, which every request has."""
@@ -100,7 +101,7 @@ class Batch:
             return (sum([tensor.element_count for tensor in tensors]),)
         shape = tensors[0].shape
         if spec is not None and spec.reshape is not None:
-            shape = _sizes_of_backend(shape, spec, self.config.batches)
+            shape = backend_shape(spec, shape, batches=self.config.batches)
         return (self.rows, *shape[1:]) if self.config.batches else shape
 
     def mark_inputs_ready(self) -> None:
@@ -252,7 +253,7 @@ class Batch:
         spec = self.config.output(name)
         batches = self.config.batches
         if spec is not None and spec.reshape is not None and (array.ndim or not batches):
-            array = array.reshape(_sizes_of_client(array.shape, spec, batches))
+            array = array.reshape(client_shape(spec, array.shape, batches=batches))
         if isinstance(array, DeviceArray):
             return _DeviceColumn(name, array, batches=batches)
         return _Column(name, array, _datatype_of(array, spec), batches=batches)
@@ -351,22 +352,3 @@ def _concatenate(tensors: Sequence[Tensor]) -> npt.NDArray[Any]:
     rows = sum([tensor.shape[0] for tensor in tensors])
     joined = b"".join([tensor.buffer for tensor in tensors])
     return np.frombuffer(joined, dtype=first.datatype.numpy_dtype).reshape(rows, *tail)
-
-
-def _sizes_of_backend(shape: Sequence[int], spec: TensorSpec, batches: bool) -> tuple[int, ...]:
-    """A client's shape of an input as its `reshape` makes it."""
-    lead = 1 if batches else 0
-    variable = iter([size for size, dim in zip(shape[lead:], spec.dims, strict=True) if dim == -1])
-    return (*shape[:lead], *(next(variable) if dim == -1 else dim for dim in spec.reshape or ()))
-
-
-def _sizes_of_client(shape: Sequence[int], spec: TensorSpec, batches: bool) -> tuple[int, ...]:
-    """A model's shape of an output without its `reshape`. Raises InternalError when the model produced another size."""
-    lead = 1 if batches else 0
-    variable = iter([
-        size for size, dim in zip(shape[lead:], spec.reshape or (), strict=False) if dim == -1
-    ])  # fmt: skip
-    sizes = (*shape[:lead], *(next(variable, 0) if dim == -1 else dim for dim in spec.dims))
-    if prod(sizes) != prod(shape):
-        raise InternalError(f"output tensor shape does not match size of output for '{spec.name}'")
-    return sizes

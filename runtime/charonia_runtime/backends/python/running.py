@@ -4,13 +4,13 @@ import json
 import struct
 from collections.abc import Callable
 from functools import partial
-from math import prod
 
 from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.batch import Batch
-from charonia_runtime.core.config import ModelConfig, TensorSpec
+from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InferenceError, InternalError
 from charonia_runtime.core.request import InferenceRequest, Trace
+from charonia_runtime.core.reshaping import backend_shape, client_shape
 from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.ipc.arena import Block
@@ -52,9 +52,10 @@ class RunningBatches:
         self._stub = stub
         self._next = 0
         self._batches: dict[int, RunningBatch] = {}
-        lead = 1 if config.batches else 0
         self._input_shapes = {
-            spec.name: partial(_backend_shape, spec, lead) for spec in config.inputs if spec.reshape is not None
+            spec.name: partial(backend_shape, spec, batches=config.batches)
+            for spec in config.inputs
+            if spec.reshape is not None
         }
         self._output_names = frozenset([spec.name for spec in config.outputs])
         """What else a model makes is dropped, as in Triton."""
@@ -249,7 +250,8 @@ class RunningBatches:
         spec = self._reshaped_outputs.get(tensor.name)
         if spec is None:
             return tensor
-        return Tensor(tensor.name, tensor.datatype, _client_shape(spec, tensor.shape, self._config), tensor.data)
+        shape = client_shape(spec, tensor.shape, batches=self._config.batches)
+        return Tensor(tensor.name, tensor.datatype, shape, tensor.data)
 
     # --- memory ---
 
@@ -309,19 +311,3 @@ def _record(request: InferenceRequest) -> RequestRecord:
     if request.wants_nothing:
         record.rest = {"wants_nothing": True}
     return record
-
-
-def _backend_shape(spec: TensorSpec, lead: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that the model sees of an input that a client sent as `shape`."""
-    variable = iter([size for size, dim in zip(shape[lead:], spec.dims, strict=False) if dim == -1])
-    return (*shape[:lead], *(next(variable, 1) if dim == -1 else dim for dim in spec.reshape or ()))
-
-
-def _client_shape(spec: TensorSpec, shape: tuple[int, ...], config: ModelConfig) -> tuple[int, ...]:
-    """The shape that the client sees of an output. Raises InternalError when the model made another size."""
-    lead = 1 if config.batches else 0
-    variable = iter([size for size, dim in zip(shape[lead:], spec.reshape or (), strict=False) if dim == -1])
-    found = (*shape[:lead], *(next(variable, 0) if dim == -1 else dim for dim in spec.dims))
-    if prod(found) != prod(shape):
-        raise InternalError(f"output tensor shape does not match size of output for '{spec.name}'")
-    return found

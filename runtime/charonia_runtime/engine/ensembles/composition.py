@@ -7,6 +7,7 @@ from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.scheduling import Ensemble, EnsembleStep
+from charonia_runtime.core.shapes import full_backend_shape
 from charonia_runtime.core.tensor import shape_text
 from charonia_runtime.engine.ensembles.shapes import fits
 
@@ -25,7 +26,13 @@ class _Inferred:
 
     @classmethod
     def of(cls, config: ModelConfig, spec: TensorSpec) -> "_Inferred":
+        """The tensor as clients of `config` see it."""
         return cls(config.name, spec.datatype, spec.dims, config.full_shape(spec))
+
+    @classmethod
+    def inside(cls, config: ModelConfig, spec: TensorSpec) -> "_Inferred":
+        """The tensor as the steps of the ensemble `config` see it: after its `reshape`."""
+        return cls(config.name, spec.datatype, spec.backend_dims, full_backend_shape(config, spec))
 
 
 def check_composition(config: ModelConfig, ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> None:
@@ -50,7 +57,7 @@ class _Check:
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
-        self._inferred = {spec.name: _Inferred.of(config, spec) for spec in (*config.inputs, *config.outputs)}
+        self._inferred = {spec.name: _Inferred.inside(config, spec) for spec in (*config.inputs, *config.outputs)}
 
     def step(self, step: EnsembleStep, model: ModelConfig) -> None:
         ensemble, name = self._config, step.model_name

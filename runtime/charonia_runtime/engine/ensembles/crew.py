@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.request import RequestedOutput
+from charonia_runtime.core.reshaping import backend_shape, client_shape
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.statistics import ModelStatistics
 from charonia_runtime.core.tensor import Tensor
@@ -54,8 +55,8 @@ class Crew:
     """One loaded ensemble, as its requests see it."""
 
     __slots__ = (
-        "_dims", "batches", "decoupled", "finisher", "graph", "inputs", "labels", "members", "name", "statistics",
-        "version",
+        "_outputs", "_reshaped_inputs", "batches", "decoupled", "finisher", "graph", "inputs", "labels", "members",
+        "name", "statistics", "version",
     )  # fmt: skip
 
     def __init__(
@@ -79,13 +80,30 @@ class Crew:
         self.labels = {**self._inherited_labels(config), **labels}
         self.finisher = AnswerFinisher(config, self.labels)
         self.statistics = ModelStatistics()
-        self._dims = {spec.name: spec.dims for spec in config.outputs}
+        self._outputs = {spec.name: spec for spec in config.outputs}
+        self._reshaped_inputs = {spec.name: spec for spec in config.inputs if spec.reshape is not None}
+
+    def input(self, name: str, tensor: Tensor | None) -> Value:
+        """A client's tensor as the steps see it: after the ensemble's `reshape` of its input `name`."""
+        spec = self._reshaped_inputs.get(name)
+        if spec is not None and tensor is not None:
+            shape = backend_shape(spec, tensor.shape, batches=self.batches)
+            tensor = Tensor(name, tensor.datatype, shape, tensor.data)
+        return Value(tensor, batched=self.batches, given=True)
 
     def output(self, name: str, value: Value) -> Tensor | None:
-        """The tensor as the ensemble's output `name`; None where no step made it."""
+        """
+        The tensor as the ensemble's output `name`; None where no step made it.
+
+        Raises InternalError when it has not as many elements as the `reshape` of the output asks for.
+        """
         if value.tensor is None:
             return None
-        return adapted(value.tensor, name, self._dims[name], from_batch=value.batched, to_batch=self.batches)
+        spec = self._outputs[name]
+        tensor = adapted(value.tensor, name, spec.backend_dims, from_batch=value.batched, to_batch=self.batches)
+        if spec.reshape is None:
+            return tensor
+        return Tensor(name, tensor.datatype, client_shape(spec, tensor.shape, batches=self.batches), tensor.data)
 
     def _stays(self, tensor: str, copies: Sequence[ModelCopy]) -> bool:
         """Whether nobody needs `tensor` on the host: only steps read it, and all of them take it from a GPU."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from charonia_runtime.core.device import DeviceBuffer
-from charonia_runtime.core.errors import CancelledError, InferenceError, InvalidArgumentError
+from charonia_runtime.core.errors import CancelledError, InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import (
     InferenceRequest,
     InferenceResponse,
@@ -57,8 +57,8 @@ class Flight:
     def start(self) -> None:
         """Submit the steps that need the ensemble's inputs only. The sink hears nothing before this returns."""
         self._start_ns = time.monotonic_ns()
-        given, batched = self.request.inputs, self._crew.batches
-        inputs = {name: Value(given.get(name), batched=batched, given=True) for name in self._crew.inputs}
+        given = self.request.inputs
+        inputs = {name: self._crew.input(name, given.get(name)) for name in self._crew.inputs}
         self._advance(self._propagation.begin(inputs))
         self._delivery.release()
 
@@ -221,7 +221,11 @@ class Flight:
     def _answer(self, values: list[tuple[str, Value]]) -> None:
         """All requested outputs of one lineage are there."""
         crew = self._crew
-        outputs = [tensor for name, value in values if (tensor := crew.output(name, value)) is not None]
+        try:
+            outputs = [tensor for name, value in values if (tensor := crew.output(name, value)) is not None]
+        except InternalError as error:
+            self._fail(error)
+            return
         final = not crew.decoupled or (self._propagation.running == 0 and self._failure is None)
         made = [value.sequence for _, value in values if value.tensor is not None and not value.given]
         parameters = sequence_parameters(made, self.request.sequence) if made else {}
@@ -242,11 +246,8 @@ class Flight:
             self._send(InferenceResponse(request.model_name, self._crew.version, request.id, flag_only=True))
             self._land_if_done()
         else:
-            self._fail(
-                InvalidArgumentError(
-                    "unexpected deadlock, at least one output is not set while no more ensemble steps can be made"
-                )
-            )
+            deadlock = "unexpected deadlock, at least one output is not set while no more ensemble steps can be made"
+            self._fail(self._named(InvalidArgumentError(deadlock)))
 
     def _step_failed(self, run: StepRun, error: InferenceError) -> None:
         lineage = run.next_lineage(decoupled=self._member(run).decoupled)
@@ -258,7 +259,7 @@ class Flight:
     def _fail_if_due(self) -> None:
         """Unless something from before the error still runs."""
         if self._failure is not None and not self._over and all(self._is_doomed(run) for run in self._running):
-            self._fail(self._failure[1])
+            self._fail(self._named(self._failure[1]))
 
     def _is_doomed(self, run: StepRun) -> bool:
         """Whether an error has happened before, or upstream of, everything that comes of `run`."""
@@ -267,12 +268,16 @@ class Flight:
         failed, lineage = self._failure[0], run.lineage
         return lineage >= failed or lineage == failed[: len(lineage)]
 
+    def _named(self, error: InferenceError) -> InferenceError:
+        """An error of a step, in Triton's words; one that tells of a cancelled request stays as it is."""
+        if self.request.cancelled and isinstance(error, CancelledError):
+            return error
+        return error.with_prefix(f"in ensemble '{self._crew.name}', ")
+
     def _fail(self, error: InferenceError) -> None:
         """Answer with `error`; nothing else will be sent."""
         request, statistics = self.request, self._crew.statistics
         cancelled = request.cancelled and isinstance(error, CancelledError)
-        if not cancelled:
-            error = error.with_prefix(f"in ensemble '{self._crew.name}', ")
         statistics.record_failure(
             time.monotonic_ns() - request.arrival_ns, FailureReason.CANCELED if cancelled else FailureReason.OTHER
         )

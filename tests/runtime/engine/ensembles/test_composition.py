@@ -123,3 +123,23 @@ def test_a_decoupled_step_makes_the_ensemble_decoupled():
 
     assert is_decoupled(config.scheduling, {model.name: model for model in (REPEAT, PLAIN, ADD)})
     assert not is_decoupled(an_ensemble([SIMPLE]).scheduling, {"a": PLAIN})
+
+
+def test_the_steps_of_an_ensemble_see_its_tensors_after_their_reshape():
+    squares = a_model("a", (a_tensor("IN", INT32, 2, 2),), (a_tensor("OUT", INT32, 2, 2),))
+    rows = a_model("a")
+    tensors = {
+        "inputs": (a_tensor("X", INT32, 4, reshape=(2, 2)),),
+        "outputs": (a_tensor("Y", INT32, 4, reshape=(2, 2)),),
+    }
+
+    check(an_ensemble([SIMPLE], **tensors), squares)
+    assert refusal(an_ensemble([SIMPLE], **tensors), rows) == (
+        "in ensemble pipeline, ensemble tensor X: inconsistent shape: [-1,2,2] is inferred from model pipeline while "
+        "[-1,4] is inferred from model a"
+    )
+
+
+def test_an_ensemble_sees_the_tensors_of_a_step_before_their_reshape():
+    reshaping = a_model("a", (a_tensor("IN", INT32, 4, reshape=(2, 2)),), (a_tensor("OUT", INT32, 4, reshape=(2, 2)),))
+    check(an_ensemble([SIMPLE]), reshaping)
