@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from charonia_runtime import __version__
+from charonia_runtime import __version__, telemetry
 
 _HELP = """\
 Usage: charonia COMMAND [options]
@@ -26,11 +26,13 @@ Commands:
 
 def main() -> None:
     """The `charonia` command."""
+    telemetry.turn_off(os.environ)
     sys.exit(run(sys.argv[1:]))
 
 
 def tritonserver() -> None:
     """The `tritonserver` command: `charonia serve`, with Triton's flags."""
+    telemetry.turn_off(os.environ)
     sys.exit(_serve(sys.argv[1:], program="tritonserver"))
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +37,10 @@ class ServerProcess:
     Leaving the context stops it with SIGTERM; `log` then holds all that it printed.
     """
 
-    def __init__(self, repository: Path, log_path: Path, *flags: str, wait_seconds: float = 60) -> None:
+    def __init__(
+        self, repository: Path, log_path: Path, *flags: str, wait_seconds: float = 60, wrapper: Sequence[str] = ()
+    ) -> None:
+        """`wrapper` is a command that runs the server in its own place, with the same process id."""
         self.http_port, self.grpc_port, self.metrics_port = free_port(), free_port(), free_port()
         self.http = f"127.0.0.1:{self.http_port}"
         self.grpc = f"127.0.0.1:{self.grpc_port}"
@@ -44,7 +48,7 @@ class ServerProcess:
         self._log_path = log_path
         self._wait_seconds = wait_seconds
         self._command = [
-            sys.executable, "-m", "charonia_runtime", "serve", f"--model-repository={repository}",
+            *wrapper, sys.executable, "-m", "charonia_runtime", "serve", f"--model-repository={repository}",
             "--http-address=127.0.0.1", "--grpc-address=127.0.0.1", f"--http-port={self.http_port}",
             f"--grpc-port={self.grpc_port}", f"--metrics-port={self.metrics_port}", *flags,
         ]  # fmt: skip

@@ -1,6 +1,7 @@
 """The onnxruntime package: imported when the first model asks, set up once for the process, its errors translated."""
 
 import importlib.util
+import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from charonia_runtime import telemetry
 from charonia_runtime.core.errors import InferenceError, InternalError, UnavailableError, UnsupportedError
 from charonia_runtime.core.parameters import boolean_of, integer_of
 from charonia_runtime.devices import default_thread_count
@@ -18,7 +20,12 @@ _global_pool_sizes: list[tuple[int, int]] = []
 
 
 def import_library() -> Any:
-    """The `onnxruntime` module. Raises UnavailableError that names what to install."""
+    """
+    The `onnxruntime` module, which sends no usage reports unless the user wants that.
+
+    Raises UnavailableError that names what to install.
+    """
+    telemetry.turn_off(os.environ)  # also where no command of ours has: its API comes too late for what an import does
     try:
         import onnxruntime
     except ImportError as error:
@@ -26,6 +33,8 @@ def import_library() -> Any:
             'the onnxruntime backend needs the onnxruntime package: pip install "charonia[runtime]", or '
             f'"charonia[gpu]" for NVIDIA GPUs ({error})'
         ) from error
+    if os.environ[telemetry.ONNXRUNTIME_SWITCH] == telemetry.SWITCHES[telemetry.ONNXRUNTIME_SWITCH]:
+        onnxruntime.disable_telemetry_events()
     return onnxruntime
 
 
