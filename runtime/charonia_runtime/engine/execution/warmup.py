@@ -99,7 +99,7 @@ def _make_tensor(config: ModelConfig, name: str, given: WarmupInput, directory: 
         raise InvalidArgumentError(
             f"warmup setting expects all variable-size dimensions are specified for input '{name}'"
         )
-    shape = (1, *given.dims) if config.batches and config.input(name) is not None else given.dims
+    shape = (1, *given.dims) if config.batches else given.dims
     tensor = Tensor(name, given.datatype, shape, memoryview(b""))
     size = tensor.element_count * (given.datatype.item_size or _EMPTY_STRING_BYTES)
     tensor.data = memoryview(_make_data(given, size, directory))

@@ -85,16 +85,18 @@ def test_strings_without_a_file_are_empty(tmp_path, kind):
     assert warmup.inputs["IN"].as_numpy().tolist() == [[b"", b"", b""]]
 
 
-async def test_other_tensors_than_inputs_may_be_given(tmp_path):
-    """Sequence controls for instance; they get no batch dimension."""
+@pytest.mark.parametrize(("most", "shape"), [(8, (1, 1)), (0, (1,))])
+async def test_sequence_controls_have_a_batch_dimension_as_inputs_have(tmp_path, most, shape):
+    """Triton 2.51 gave both shapes to a python model with `dims: [1]`."""
     shapes = []
 
     def execute(batch):
         shapes.append(batch.requests[0].inputs["START"].shape)
         echo(batch)
 
-    await load(tmp_path, config(sample(START=WarmupInput(DataType.INT32, (1, 1), WarmupData.ZERO))), execute)
-    assert shapes == [(1, 1)]
+    start = WarmupInput(DataType.INT32, (1,), WarmupData.ZERO)
+    await load(tmp_path, config(sample(START=start), max_batch_size=most), execute)
+    assert shapes == [shape]
 
 
 async def test_decoupled_models_warm_up(tmp_path):
