@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from charonia_runtime.core.scheduling import DynamicBatching, QueuePolicy, Timeo
 
 _NO_LIMITS = QueuePolicy()
 _SLACK = 64
-"""Deadlines of requests that have left which may stay in the heap before it is built anew."""
+"""Deadlines of requests that have left which may stay in the heap, and empty levels, before they are cleared away."""
 
 Waiting = OrderedDict[int, InferenceRequest]
 """Requests in order of arrival by their `id`: one leaves from the middle as cheaply as from the front."""
@@ -43,9 +44,14 @@ class RequestQueue:
     """
     The waiting requests of a model. Iteration is in the order of execution: levels ascending, first come first served
     inside, expired ones of DELAY policies last in their level.
+
+    A level exists from the first request that names it: a configuration may allow 2^64-1 of them, as Triton does.
     """
 
-    __slots__ = ("_deadlines", "_default", "_levels", "_numbers", "_one_level", "_order", "_size", "expires")
+    __slots__ = (
+        "_deadlines", "_default", "_level_count", "_level_policies", "_levels", "_numbers", "_one_level", "_order",
+        "_policy", "_size", "expires",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -56,17 +62,20 @@ class RequestQueue:
         level_policies: Mapping[int, QueuePolicy] | None = None,
     ) -> None:
         """`levels` 0 is a single level under `policy`; otherwise levels count from 1, the most urgent."""
-        policies = level_policies or {}
-        numbers = range(1, levels + 1) if levels else (0,)
-        self._levels = {number: _Level(policies.get(number, policy)) for number in numbers}
-        self._order = tuple(self._levels.values())
-        self._default = self._levels[default_level]
-        self._one_level = not levels
         self._size = 0
-        self._deadlines: list[tuple[int, int, int]] = []
-        """A heap of deadlines, which of those came first, and whose they are."""
+        self._policy = policy
+        self._level_policies = level_policies or {}
+        self._level_count = levels
+        self._levels: dict[int, _Level] = {}
+        self._order: list[int] = []
+        """The numbers of the levels that exist, ascending."""
+        self._default = self._level(default_level)
+        self._one_level = not levels
+        self._deadlines: list[tuple[int, int, int, _Level]] = []
+        """A heap of deadlines, which of those came first, whose they are, and the level of that request."""
         self._numbers = itertools.count()
-        self.expires = any(level.policy.default_timeout_us for level in self._order)
+        policies = [self._level_policies.get(default_level, policy), policy, *self._level_policies.values()]
+        self.expires = any(each.default_timeout_us for each in (policies if levels else policies[:1]))
 
     @classmethod
     def of(cls, batching: DynamicBatching) -> "RequestQueue":
@@ -87,7 +96,7 @@ class RequestQueue:
         level.punctual[id(request)] = request
         self._size += 1
         if policy.default_timeout_us:
-            self._set_deadline(request, policy)
+            self._set_deadline(request, level)
 
     def remove(self, request: InferenceRequest) -> bool:
         """Take `request` out, wherever it stands; False when it is not here."""
@@ -100,7 +109,10 @@ class RequestQueue:
     def take(self, count: int) -> list[InferenceRequest]:
         """Remove the first `count` requests (all, if there are fewer)."""
         taken: list[InferenceRequest] = []
-        for level in self._order:
+        for number in self._order:
+            if len(taken) == count:
+                break
+            level = self._levels[number]
             for waiting in (level.punctual, level.delayed):
                 while waiting and len(taken) < count:
                     taken.append(waiting.popitem(last=False)[1])
@@ -112,9 +124,9 @@ class RequestQueue:
         rejected: list[Rejection] = []
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now_ns:
-            deadline, _, key = heapq.heappop(deadlines)
-            level, request = self._punctual(deadline, key)
-            if level is None or request is None:
+            deadline, _, key, level = heapq.heappop(deadlines)
+            request = _punctual(level, deadline, key)
+            if request is None:
                 continue
             del level.punctual[key]
             if level.policy.timeout_action is TimeoutAction.DELAY:
@@ -128,8 +140,8 @@ class RequestQueue:
         """When the next timeout expires."""
         deadlines = self._deadlines
         while deadlines:
-            deadline, _, key = deadlines[0]
-            if self._punctual(deadline, key)[1] is not None:
+            deadline, _, key, level = deadlines[0]
+            if _punctual(level, deadline, key) is not None:
                 return deadline
             heapq.heappop(deadlines)
         return None
@@ -143,43 +155,58 @@ class RequestQueue:
         return self._size
 
     def _across_levels(self) -> Iterator[InferenceRequest]:
-        for level in self._order:
+        for number in self._order:
+            level = self._levels[number]
             yield from level.punctual.values()
             yield from level.delayed.values()
 
     def _level_of(self, request: InferenceRequest) -> _Level:
-        if self._one_level:
+        if self._one_level or not 1 <= request.priority <= self._level_count:
             return self._default
-        return self._levels.get(request.priority, self._default)
+        return self._level(request.priority)
 
-    def _set_deadline(self, request: InferenceRequest, policy: QueuePolicy) -> None:
+    def _level(self, number: int) -> _Level:
+        level = self._levels.get(number)
+        if level is None:
+            level = _Level(self._level_policies.get(number, self._policy))
+            if len(self._levels) > 2 * len(self) + _SLACK:
+                self._drop_empty_levels()
+            self._levels[number] = level
+            insort(self._order, number)
+        return level
+
+    def _drop_empty_levels(self) -> None:
+        """Keep the levels in proportion to the queue, whatever priorities clients name."""
+        self._levels = {number: level for number, level in self._levels.items() if len(level) or level is self._default}
+        self._order = sorted(self._levels)
+
+    def _set_deadline(self, request: InferenceRequest, level: _Level) -> None:
         """A request's own timeout counts only where it is smaller than the policy's, and neither is 0."""
+        policy = level.policy
         timeout_us = policy.default_timeout_us
         if policy.allow_timeout_override and 0 < request.timeout_us < timeout_us:
             timeout_us = request.timeout_us
         request.deadline_ns = request.queued_ns + timeout_us * 1000
         if len(self._deadlines) > 2 * self._size + _SLACK:
             self._forget_stale_deadlines()
-        heapq.heappush(self._deadlines, (request.deadline_ns, next(self._numbers), id(request)))
+        heapq.heappush(self._deadlines, (request.deadline_ns, next(self._numbers), id(request), level))
 
     def _forget_stale_deadlines(self) -> None:
         """Keep the heap in proportion to the queue: what was executed leaves its entry behind."""
         self._deadlines = [
-            (request.deadline_ns, next(self._numbers), key)
-            for level in self._order
+            (request.deadline_ns, next(self._numbers), key, level)
+            for level in self._levels.values()
             if level.policy.default_timeout_us
             for key, request in level.punctual.items()
         ]
         heapq.heapify(self._deadlines)
 
-    def _punctual(self, deadline: int, key: int) -> tuple[_Level | None, InferenceRequest | None]:
-        """
-        Whose deadline that is, if it still waits.
 
-        An `id` may have been given to a later request; then the deadline differs, or it is that one's as well.
-        """
-        for level in self._order:
-            request = level.punctual.get(key)
-            if request is not None and request.deadline_ns == deadline:
-                return level, request
-        return None, None
+def _punctual(level: _Level, deadline: int, key: int) -> InferenceRequest | None:
+    """
+    The request of that deadline, if it still waits.
+
+    An `id` may have been given to a later request; then the deadline differs, or it is that one's as well.
+    """
+    request = level.punctual.get(key)
+    return request if request is not None and request.deadline_ns == deadline else None

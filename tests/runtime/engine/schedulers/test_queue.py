@@ -1,5 +1,7 @@
 """Queue policies: limits, timeouts, priorities."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -51,6 +53,35 @@ def test_levels_run_strictly_in_order():
     queue = levels()
     order = [push(queue, priority=priority) for priority in (3, 1, 0, 2, 1, 99, 2**63)]
     assert queue.take(9) == [order[1], order[4], order[2], order[3], order[5], order[6], order[0]]
+
+
+def test_as_many_levels_as_a_configuration_may_name():
+    most = 2**64 - 1
+    queue = RequestQueue.of(
+        DynamicBatching(
+            priority_levels=most,
+            default_priority_level=most,
+            priority_queue_policies={most - 1: QueuePolicy(default_timeout_us=5)},
+        )
+    )
+    assert queue.expires
+    last, late, first = (push(queue, priority=priority) for priority in (0, most - 1, 7))
+    assert list(queue) == [first, late, last]
+    assert [rejection.request for rejection in queue.expire(5 * US)] == [late]
+    assert queue.take(2) == [first, last]
+
+
+def test_levels_that_nobody_waits_in_cost_no_memory():
+    queue = RequestQueue.of(DynamicBatching(priority_levels=10**6, default_priority_level=1))
+    tracemalloc.start()
+    try:
+        for priority in range(1, 20_001):
+            push(queue, priority=priority)
+            queue.take(1)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown < 500_000
 
 
 def test_a_full_level_refuses():
