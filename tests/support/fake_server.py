@@ -168,6 +168,8 @@ class FakeSettings:
         self.error: InferenceError | None = None
 
     async def trace(self, model: str = "") -> Mapping[str, tuple[str, ...]]:
+        if model not in {"", "echo"}:
+            raise InvalidArgumentError(f"Request for unknown model : {model}")
         return self.trace_settings
 
     async def update_trace(

@@ -30,8 +30,9 @@ class RemoteRepositories:
         self._folder: Path | None = None
         self._retries = Retries()
         self._parent = environment.get(_FOLDER)
-        self.directories = tuple(self._directory(uri, index) for index, uri in enumerate(uris))
-        """Where the models are, in the order of the URIs."""
+        found = {uri: self._directory(uri, index) for index, uri in enumerate(dict.fromkeys(uris))}
+        self.directories = tuple(found[uri] for uri in uris)
+        """Where the models are, in the order of the URIs; a URI that is given twice is copied once."""
 
     def refresh(self) -> None:
         """Bring every copy in line with its bucket. Raises StorageError; the copies then stay as they are."""

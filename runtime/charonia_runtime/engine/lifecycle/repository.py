@@ -84,8 +84,12 @@ class ModelRepositories:
     def __init__(
         self, directories: Iterable[Path], config_name: str = "", refresh: Callable[[], None] | None = None
     ) -> None:
-        """`refresh` brings directories that are copies in line with what they are copies of; it may raise."""
-        self.directories = tuple(directories)
+        """
+        Take each directory once, whatever path it is named by: Triton does so for paths that are written alike.
+
+        `refresh` brings directories that are copies in line with what they are copies of; it may raise.
+        """
+        self.directories = tuple({os.path.realpath(directory): directory for directory in directories}.values())
         self._refresh = refresh
         self._config_name = config_name
 

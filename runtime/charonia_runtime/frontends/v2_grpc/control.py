@@ -131,11 +131,11 @@ class ControlCalls:
     # --- settings ---
 
     async def trace_setting(self, data: bytes) -> bytes:
-        trace = settings.decode_trace(data)
+        request = settings.decode_trace(data)
         current = self._server.settings
-        if trace.changes:
-            return settings.encode_trace(await current.update_trace(trace.changes, trace.model_name))
-        return settings.encode_trace(await current.trace(trace.model_name))
+        found = await current.trace(request.model_name)  # refuses an unknown model before a faulty setting, as Triton
+        changes = request.changes()
+        return settings.encode_trace(await current.update_trace(changes, request.model_name) if changes else found)
 
     async def log_settings(self, data: bytes) -> bytes:
         changes = settings.decode_log(data)

@@ -24,29 +24,36 @@ _LOG_FORMATS = ("default", "ISO8601")
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """Trace settings of a model, or of all, to show after `changes` are made; None clears a setting."""
+    """Trace settings of a model, or of all, to show after they are changed; `values` are as the client sent them."""
 
     model_name: str
-    changes: Mapping[str, tuple[str, ...] | None]
+    values: Mapping[str, tuple[str, ...]]
+
+    def changes(self) -> Mapping[str, tuple[str, ...] | None]:
+        """
+        Return the settings to change; None clears one. Unknown settings are ignored.
+
+        Raises InvalidArgumentError or UnsupportedError.
+        """
+        if "trace_file" in self.values:
+            raise UnsupportedError("trace file location can not be updated through network protocol")
+        changes: dict[str, tuple[str, ...] | None] = {}
+        for name in ("trace_level", *_SINGLE_TRACE_VALUES):
+            if name not in self.values:
+                continue
+            values = self.values[name]
+            if len(values) > 1 and name in _SINGLE_TRACE_VALUES:
+                raise InvalidArgumentError(f"expect only 1 value for '{name}'")
+            if name == "trace_count" and values:
+                _check_count(values[0])
+            changes[name] = values or None
+        return changes
 
 
 def decode_trace(data: bytes) -> TraceRequest:
-    """Unknown settings are ignored. Raises InvalidArgumentError or UnsupportedError."""
+    """Read the message only: what is wrong with a setting is said after an unknown model. Raises InternalError."""
     message = parse(service_pb2.TraceSettingRequest, data)
-    settings = message.settings
-    if "trace_file" in settings:
-        raise UnsupportedError("trace file location can not be updated through network protocol")
-    changes: dict[str, tuple[str, ...] | None] = {}
-    for name in ("trace_level", *_SINGLE_TRACE_VALUES):
-        if name not in settings:
-            continue
-        values = tuple(settings[name].value)
-        if len(values) > 1 and name in _SINGLE_TRACE_VALUES:
-            raise InvalidArgumentError(f"expect only 1 value for '{name}'")
-        if name == "trace_count" and values:
-            _check_count(values[0])
-        changes[name] = values or None
-    return TraceRequest(message.model_name, changes)
+    return TraceRequest(message.model_name, {name: tuple(value.value) for name, value in message.settings.items()})
 
 
 def encode_trace(settings: TraceSettings) -> bytes:

@@ -47,6 +47,15 @@ def test_a_model_in_two_repositories_has_two_directories(root, tmp_path_factory)
     assert repositories.locate() == {"simple": (root / "simple", other / "simple")}
 
 
+def test_a_repository_that_is_named_twice_is_one(root, tmp_path_factory):
+    link = tmp_path_factory.mktemp("links") / "link"
+    link.symlink_to(root)
+
+    repositories = ModelRepositories([root, root / ".." / root.name, link])
+
+    assert {name: len(directories) for name, directories in repositories.locate().items()} == {"simple": 1}
+
+
 def test_a_repository_that_cannot_be_read_is_passed_over(root, caplog):
     assert list(ModelRepositories([root / "missing", root]).locate()) == ["simple"]
     assert f"failed to open model repository '{root / 'missing'}': No such file or directory" in caplog.messages

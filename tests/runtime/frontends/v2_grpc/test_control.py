@@ -156,6 +156,10 @@ async def test_settings(server: FakeServer, client: GrpcClient) -> None:
     assert server.settings.trace_changes == [("echo", {"trace_rate": ("8",)})]
     await client.call("TraceSetting")
     assert len(server.settings.trace_changes) == 1
+    for changes in ({"trace_file": {"value": ["x"]}}, {"trace_rate": {"value": ["1", "2"]}}):
+        assert await refusal(client.call("TraceSetting", {"model_name": "nope", "settings": changes})) == (
+            grpc.StatusCode.INVALID_ARGUMENT, "Request for unknown model : nope",
+        )  # fmt: skip
     found = await client.call("LogSettings", {"settings": {"log_info": {"bool_param": False}}})
     assert found["settings"]["log_info"] == {"bool_param": False}
     assert await client.call("LogSettings") == found

@@ -147,6 +147,12 @@ async def test_settings(client: Client, server: FakeServer) -> None:
     assert server.settings.log_settings["log_info"] is False
 
 
+@pytest.mark.parametrize("body", ['{"trace_file":"x"}', '{"trace_rate":"x"}', "no JSON", "{}"])
+async def test_trace_settings_of_an_unknown_model(client: Client, body: str) -> None:
+    answer = await client.ask("POST", "/v2/models/nope/trace/setting", body)
+    assert (answer.status, answer.body) == (400, b'{"error":"Request for unknown model : nope"}')
+
+
 async def test_regions(client: Client, server: FakeServer) -> None:
     for kind in ("system", "cuda"):
         answer = await client.ask("POST", f"/v2/{kind}sharedmemory/register", "{}")

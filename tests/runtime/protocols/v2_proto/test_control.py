@@ -119,7 +119,7 @@ def decode_trace(changes: dict[str, list[str]]) -> dict[str, Any]:
     document = {"model_name": "m", "settings": {name: {"value": values} for name, values in changes.items()}}
     request = settings.decode_trace(message("TraceSettingRequest", document))
     assert request.model_name == "m"
-    return dict(request.changes)
+    return dict(request.changes())
 
 
 def test_trace_changes() -> None:

@@ -30,6 +30,7 @@ async def model_trace_settings(server: Server, model: Model) -> Response:
 
 @trace.post("/v2/models/{model}/trace/setting")
 async def update_model_trace_settings(server: Server, model: Model, body: Body) -> Response:
+    await server.settings.trace(model.name)  # an unknown model is refused before a faulty body, as by Triton 2.51
     return json_answer(
         render_trace_settings(await server.settings.update_trace(decode_trace_changes(body), model.name))
     )
