@@ -1,8 +1,13 @@
-"""What every run of the tests says: which frameworks it had, and which ones it could not test."""
+"""Settings of every run of the tests, and the frameworks that it had or could not test."""
 
+import hypothesis
 import pytest
 
 from tests.support import frameworks
+
+# A busy machine is no fault of the code under test.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_report_header() -> str:
