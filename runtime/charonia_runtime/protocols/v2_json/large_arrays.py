@@ -17,6 +17,7 @@ FROM_BYTES: Final = 16 * 1024
 """Below, a reader that makes objects is as quick."""
 _KEPT_PARSER_BYTES: Final = 4 * 1024 * 1024
 """A parser keeps several times the largest text that it has read."""
+_SCALARS: Final = frozenset({bool, int, float, str, type(None)})
 _CODES: Final = {"d": "d", "q": "i", "Q": "u"}
 """Typecodes of numbers as Python's arrays name them, and as the parser does."""
 
@@ -41,8 +42,7 @@ class NumberArray:
 
     def values(self) -> list[Any]:
         """The array as lists and objects."""
-        values: list[Any] = self.element.as_list()
-        return values
+        return _plain_list(self.element)
 
 
 class LargeTextReader:
@@ -89,7 +89,20 @@ def _input(entry: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Python's own."""
+    """
+    Return a value as Python's own objects.
+
+    The parser's own `as_list` and `as_dict` are never called: they make room for at most 0xFFFFFF elements and write
+    behind it when there are more.
+    """
     if hasattr(value, "as_dict"):
-        return value.as_dict()
-    return value.as_list() if hasattr(value, "as_list") else value
+        return {key: _plain(value[key]) for key in value.keys()}  # noqa: SIM118 - no dictionary
+    return _plain_list(value) if hasattr(value, "as_list") else value
+
+
+def _plain_list(array: Any) -> list[Any]:
+    """Return the parser's array as a list."""
+    values = list(array)
+    if set(map(type, values)) <= _SCALARS:
+        return values
+    return [_plain(value) for value in values]
