@@ -163,6 +163,12 @@ class Arena:
         """Bytes of all its segments, used or not."""
         return sum(pool.space.size for pool in self._pools)
 
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that no block occupies."""
+        self._collect_all()
+        return sum(pool.space.free for pool in self._pools)
+
     def _take(self, size: int, span: int) -> Block | None:
         for pool in self._pools:
             start = pool.space.take(span)

@@ -1,18 +1,9 @@
-"""Started by path, in any interpreter: makes `charonia_runtime` importable without its neighbours."""
+"""Start of the child process, by path and in any interpreter."""
 
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-
-def _provide_package() -> None:
-    folder = Path(__file__).resolve().parent.parent
-    spec = spec_from_file_location("charonia_runtime", folder / "__init__.py", submodule_search_locations=[str(folder)])
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{folder} is no package")
-    package = module_from_spec(spec)
-    sys.modules["charonia_runtime"] = package
-    spec.loader.exec_module(package)
+_SPAWNED = str(Path(__file__).resolve().parent / "spawned")
 
 
 def main() -> None:
@@ -23,10 +14,16 @@ def main() -> None:
     name = sys.argv[7]
     sys.path[0] = ""
     sys.argv[:] = [""]
-    _provide_package()
+    sys.path.append(_SPAWNED)
+    from charonia_package import provide_package  # type: ignore[import-not-found]  # found through the path
+
+    provide_package()
     from charonia_runtime.stub.worker import run
 
     run(name, *numbers)
 
 
-main()
+if __name__ == "__main__":
+    # Processes that a model spawns import the main module again if it has a file: Triton's has none.
+    del globals()["__file__"]
+    main()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -80,21 +81,36 @@ def execute(record: RequestRecord, inputs: ReadInputs, *, decoupled: bool) -> In
 def execute_async(
     record: RequestRecord, inputs: ReadInputs, *, decoupled: bool
 ) -> Awaitable[InferenceResponse | ResponseIterator]:
-    """`execute` for coroutines: the request leaves at once, the answer is awaited."""
+    """
+    `execute` for coroutines: the request leaves at once, the answer is awaited; for an iterator its first response is.
+
+    Iterating waits for the later responses in the coroutine's thread, as in Triton.
+    """
     loop = asyncio.get_running_loop()
     session = _callable_session()
     answer: asyncio.Future[InferenceResponse | ResponseIterator] = loop.create_future()
     number, mailbox = _submit(session, record, inputs, decoupled=decoupled)
-    if decoupled:
-        answer.set_result(ResponseIterator(session, number, mailbox))
-        return answer
+    responses = ResponseIterator(session, number, mailbox) if decoupled else None
 
     def arrived() -> None:
-        session.close_mailbox(number)
+        mailbox.wake = None
+        if responses is None:
+            session.close_mailbox(number)
         if not answer.done():
-            answer.set_result(_response(session, mailbox.frames.popleft()))
+            answer.set_result(responses or _response(session, mailbox.frames.popleft()))
 
-    session.watch(mailbox, lambda: loop.call_soon_threadsafe(arrived))
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody awaits the answer any more
+            loop.call_soon_threadsafe(arrived)
+
+    def settled(_: object) -> None:
+        if answer.cancelled():
+            mailbox.wake = None
+            session.close_mailbox(number)
+            session.send(FrameKind.CANCEL, number=number)
+
+    answer.add_done_callback(settled)
+    session.watch(mailbox, wake)
     return answer
 
 

@@ -81,9 +81,17 @@ def refuse(signature: str, *arguments: object, **named: object) -> TypeError:
     shown = ", ".join(map(repr, arguments))
     if named:
         shown += ("; " if shown else "") + "kwargs: " + ", ".join(f"{name}={value!r}" for name, value in named.items())
+    return _mismatch("__init__(): incompatible constructor", signature, shown)
+
+
+def refuse_call(function: str, signature: str, *arguments: object) -> TypeError:
+    """The TypeError of a function that was called with the wrong arguments."""
+    return _mismatch(f"{function}(): incompatible function", signature, ", ".join(map(repr, arguments)))
+
+
+def _mismatch(what: str, signature: str, shown: str) -> TypeError:
     return TypeError(
-        "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
-        f"    1. {signature}\n\nInvoked with: {shown}"
+        f"{what} arguments. The following argument types are supported:\n    1. {signature}\n\nInvoked with: {shown}"
     )
 
 

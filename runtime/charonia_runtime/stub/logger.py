@@ -5,7 +5,9 @@ from enum import Enum, IntEnum
 from pathlib import Path
 
 from charonia_runtime.ipc.frames import FrameKind
+from charonia_runtime.stub.arguments import member, text
 from charonia_runtime.stub.context import context
+from charonia_runtime.stub.exceptions import refuse_call
 
 
 class LogLevel(IntEnum):
@@ -19,6 +21,10 @@ class LogLevel(IntEnum):
     __str__ = Enum.__str__
 
 
+_LEVEL_SIGNATURE = "(message: str, level: c_python_backend_utils.Logger.LogLevel = <LogLevel.INFO: 0>) -> None"
+_SIGNATURE = "(message: str) -> None"
+
+
 class Logger:
     """Writes to the server's log, with the file and the line of the caller."""
 
@@ -30,34 +36,47 @@ class Logger:
 
     @staticmethod
     def log(message: str | bytes, level: IntEnum = LogLevel.INFO) -> None:
-        _write(message, level)
+        """Raises TypeError for a message that is no text and for a level that is none of `LogLevel`."""
+        try:
+            line, chosen = text(message), member(level, LogLevel)
+        except TypeError:
+            raise refuse_call("log", _LEVEL_SIGNATURE, message, level) from None
+        _write(line, chosen)
 
     @staticmethod
     def log_info(message: str | bytes) -> None:
-        _write(message, LogLevel.INFO)
+        _write(_text(message, "log_info"), LogLevel.INFO)
 
     @staticmethod
     def log_warn(message: str | bytes) -> None:
-        _write(message, LogLevel.WARNING)
+        _write(_text(message, "log_warn"), LogLevel.WARNING)
 
     @staticmethod
     def log_error(message: str | bytes) -> None:
-        _write(message, LogLevel.ERROR)
+        _write(_text(message, "log_error"), LogLevel.ERROR)
 
     @staticmethod
     def log_verbose(message: str | bytes) -> None:
-        _write(message, LogLevel.VERBOSE)
+        _write(_text(message, "log_verbose"), LogLevel.VERBOSE)
 
 
-def _write(message: object, level: IntEnum) -> None:
+def _text(message: str | bytes, function: str) -> str:
+    """The message. Raises the TypeError of `function` when it is no text."""
+    try:
+        return text(message)
+    except TypeError:
+        raise refuse_call(function, _SIGNATURE, message) from None
+
+
+def _write(message: str, level: LogLevel) -> None:
     caller = sys._getframe(2)  # noqa: SLF001  # what logging does, too
     context.session.send(
         FrameKind.NOTICE,
         {
             "notice": "log",
-            "level": LogLevel(level).name,
+            "level": level.name,
             "file": Path(caller.f_code.co_filename).name,
             "line": caller.f_lineno,
-            "message": message.decode() if isinstance(message, bytes) else str(message),
+            "message": message,
         },
     )

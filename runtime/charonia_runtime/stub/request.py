@@ -96,7 +96,7 @@ class InferenceRequest:
     def __init__(  # noqa: PLR0917  # Triton's signature
         self,
         request_id: str | bytes = "",
-        correlation_id: int | str = 0,
+        correlation_id: int | str | None = 0,
         inputs: Sequence[Tensor] | None = None,
         requested_output_names: Sequence[str | bytes] | None = None,
         model_name: str | bytes | None = None,
@@ -123,6 +123,8 @@ class InferenceRequest:
             raise refuse(_SIGNATURE, model_name=model_name, trace=trace)
         if preferred_memory is not None and not isinstance(preferred_memory, PreferredMemory):
             raise refuse(_SIGNATURE, model_name=model_name, preferred_memory=preferred_memory)
+        if correlation_id is None:
+            raise refuse(_SIGNATURE, model_name=model_name, correlation_id=correlation_id)
         try:
             correlation_id = arguments.correlation_id(correlation_id)
         except TypeError as error:

@@ -74,6 +74,12 @@ class Session:
     def _leave_to_parent(self) -> None:
         self.alive = False
 
+    @property
+    def free_memory(self) -> int:
+        """Free bytes of the shared memory that this end hands out."""
+        with self._packing:
+            return self._arena.free_bytes
+
     # --- sending ---
 
     def send(self, kind: FrameKind, document: Any = None, *, entry: int = 0, number: int = 0, flags: int = 0) -> None:

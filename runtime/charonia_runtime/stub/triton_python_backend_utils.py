@@ -20,6 +20,7 @@ from charonia_runtime.stub.request import RELEASE_RESCHEDULE as TRITONSERVER_REQ
 from charonia_runtime.stub.request import InferenceRequest, InferenceTrace, PreferredMemory
 from charonia_runtime.stub.response import COMPLETE_FINAL as TRITONSERVER_RESPONSE_COMPLETE_FINAL
 from charonia_runtime.stub.response import InferenceResponse, InferenceResponseSender
+from charonia_runtime.stub.shared_memory import SharedMemory
 from charonia_runtime.stub.tensor import Tensor
 
 __all__ = [
@@ -31,18 +32,20 @@ __all__ = [
     "PreferredMemory", "ResponseIterator", "Tensor", "TritonError", "TritonModelException", "deserialize_bytes_tensor",
     "get_input_config_by_name", "get_input_tensor_by_name", "get_model_dir", "get_output_config_by_name",
     "get_output_tensor_by_name", "is_model_ready", "json", "load_model", "np", "numpy_to_triton_type",
-    "serialize_byte_tensor", "struct", "triton_string_to_numpy", "triton_to_numpy_type", "unload_model",
-    "using_decoupled_model_transaction_policy",
+    "serialize_byte_tensor", "shared_memory", "struct", "triton_string_to_numpy", "triton_to_numpy_type",
+    "unload_model", "using_decoupled_model_transaction_policy",
 ]  # fmt: skip
 
 for _class in (
     InferenceRequest, InferenceResponse, InferenceResponseSender, InferenceTrace, Logger, LogLevel, Metric,
-    MetricFamily, PreferredMemory, ResponseIterator, Tensor, TritonError, TritonModelException,
+    MetricFamily, PreferredMemory, ResponseIterator, SharedMemory, Tensor, TritonError, TritonModelException,
 ):  # fmt: skip
     _class.__module__ = "c_python_backend_utils"  # what Triton's texts call them
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+
+shared_memory = SharedMemory()
 
 TRITON_STRING_TO_NUMPY: dict[str, Any] = {
     "TYPE_BOOL": bool,

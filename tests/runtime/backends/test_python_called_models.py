@@ -11,7 +11,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError, NotFoundError, UnavailableError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from tests.support.batches import a_batch
-from tests.support.fake_server import FakeServer, answer, echo_config, end, failure
+from tests.support.fake_server import FakeServer, answer, echo, echo_config, end, failure
 from tests.support.python_models import PythonModel, an_echo_config, until
 
 TEXT = an_echo_config(DataType.FP32, name="caller", outputs=an_echo_config(DataType.BYTES).outputs)
@@ -188,6 +188,70 @@ async def test_coroutines_may_call_decoupled_models(tmp_path: Path, server: Fake
     )
     async with PythonModel(tmp_path, body, config=TEXT, server=server) as model:
         assert await said(model) == "[1, 1, 0]"
+
+
+async def test_decoupled_calls_of_coroutines_run_side_by_side(tmp_path: Path, server: FakeServer) -> None:
+    waiting: list[InferenceRequest] = []
+
+    def respond(request: InferenceRequest) -> list[InferenceResponse] | None:
+        waiting.append(request)
+        if len(waiting) == 3:
+            for held in waiting:
+                server.answer(held, [answer(held, {"OUTPUT": held.inputs["INPUT"].as_numpy()})])
+        return None
+
+    server.add(echo_config("together"), respond)
+    body = calling(
+        "import asyncio;"
+        "gone = asyncio.ensure_future(self.call(IN, 'stream').async_exec(decoupled=True)); gone.cancel();"
+        "first = lambda responses: float(next(responses).output_tensors()[0].as_numpy()[0]);"
+        "calls = [self.call(IN + n, 'together').async_exec(decoupled=True) for n in range(3)];"
+        "said = [first(responses) for responses in [await call for call in calls]]",
+        "async def execute",
+    )
+    async with PythonModel(tmp_path, body, config=TEXT, server=server) as model:
+        assert await said(model) == "[1.0, 2.0, 3.0]"
+
+
+async def test_a_decoupled_call_is_over_when_its_first_response_is_there(tmp_path: Path, server: FakeServer) -> None:
+    waiting: list[InferenceRequest] = []
+
+    def respond(request: InferenceRequest) -> None:
+        waiting.append(request)
+
+    def release(_: InferenceRequest) -> list[InferenceResponse]:
+        (held,) = waiting
+        server.answer(held, [answer(held, {"OUTPUT": np.float32([9])})])
+        return echo(held)
+
+    server.add(echo_config("late"), respond)
+    server.add(echo_config("release"), release)
+    body = calling(
+        "import asyncio;"
+        "late = asyncio.ensure_future(self.call(IN, 'late').async_exec(decoupled=True));"
+        "await asyncio.sleep(0.05); early = late.done();"
+        "await self.call(IN, 'release').async_exec();"
+        "said = [early, [float(r.output_tensors()[0].as_numpy()[0]) for r in await late]]",
+        "async def execute",
+    )
+    async with PythonModel(tmp_path, body, config=TEXT, server=server) as model:
+        assert await said(model) == "[False, [9.0]]"
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+async def test_a_call_whose_coroutine_is_cancelled_is_cancelled(
+    tmp_path: Path, server: FakeServer, decoupled: bool
+) -> None:
+    server.add(echo_config("open"), lambda request: None)
+    body = calling(
+        f"call = self.call(IN, 'open').async_exec(decoupled={decoupled}); call.cancel(); said = 'cancelled'",
+        "async def execute",
+    )
+    async with PythonModel(tmp_path, body, config=TEXT, server=server) as model:
+        assert await said(model) == "cancelled"
+        await until(lambda: bool(server.cancelled))
+        server.answer(server.requests[0], [end(server.requests[0])])
+        assert await said(model) == "cancelled"
 
 
 async def test_threads_call_while_the_model_waits_for_them(tmp_path: Path, server: FakeServer) -> None:

@@ -286,3 +286,41 @@ async def test_strings_that_are_cut_short_are_the_client_s_mistake(tmp_path: Pat
         "Invalid argument: incomplete string data for inference input 'IN', expecting string of length 5 but only 3 "
         "bytes available"
     )
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+async def test_models_start_processes_by_every_method(tmp_path: Path, method: str) -> None:
+    head = """
+import multiprocessing
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+def double(number):
+    return float(number * pb_utils.triton_string_to_numpy("TYPE_FP32")(2))
+
+
+class TritonPythonModel:
+"""
+    body = f"""
+    def execute(self, requests):
+        with multiprocessing.get_context("{method}").Pool(1) as pool:
+            doubled = pool.map_async(double, requests[0].inputs()[0].as_numpy().tolist()).get(30)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.float32(doubled))])]
+"""
+    async with PythonModel(tmp_path, body, head=head) as model:
+        batch = await model.run(np.float32([1, 2]))
+    assert batch.arrays_of(0)["OUT"].tolist() == [2, 4]
+
+
+async def test_free_shared_memory_is_told(tmp_path: Path) -> None:
+    body = """
+    def execute(self, requests):
+        from c_python_backend_utils import shared_memory
+        assert shared_memory is pb_utils.shared_memory
+        free = shared_memory.free_memory()
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.float32([free]))])]
+"""
+    async with PythonModel(tmp_path, body) as model:
+        batch = await model.run(np.float32([1]))
+    assert 0 < batch.arrays_of(0)["OUT"][0] <= 1 << 20

@@ -2,6 +2,7 @@
 
 import ast
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,22 @@ def test_requests_refuse_what_triton_refuses(changes: dict[str, Any], text: str)
     with pytest.raises(pb_utils.TritonModelException) as caught:
         a_request(**changes)
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: a_request(correlation_id=None), "correlation_id=None"),
+        (lambda: pb_utils.Logger.log("x", None), "log(): incompatible function arguments."),  # type: ignore[arg-type]
+        (lambda: pb_utils.Logger.log("x", 1), "log(): incompatible function arguments."),  # type: ignore[arg-type]
+        (lambda: pb_utils.Logger.log(None), "log(): incompatible function arguments."),  # type: ignore[arg-type]
+        (lambda: pb_utils.Logger.log_warn(5), "log_warn(): incompatible function arguments."),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_other_types_are_refused_as_triton_refuses_them(call: Callable[[], Any], text: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert text in str(caught.value)
 
 
 @pytest.mark.parametrize(
