@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, NewType
 
 from charonia_runtime.core.errors import InternalError, UnavailableError
+from charonia_runtime.installation import install_command
 
 Stream = NewType("Stream", int)
 """A `cudaStream_t` as a number, as frameworks take it."""
@@ -13,12 +14,12 @@ _INTERPROCESS_HANDLE_BYTES = 64
 
 
 def import_bindings(extra: str) -> tuple[Any, Any]:
-    """The modules `runtime` and `driver` of `cuda.bindings`. Raises UnavailableError naming `charonia[<extra>]`."""
+    """`runtime` and `driver` of `cuda.bindings`. Raises UnavailableError that says how to install `extra`."""
     try:
         from cuda.bindings import driver, runtime
     except ImportError as error:
         raise UnavailableError(
-            f'GPU memory needs the cuda-bindings package: pip install "charonia[{extra}]" ({error})'
+            f"GPU memory needs the cuda-bindings package: {install_command(extra)} ({error})"
         ) from error
     return runtime, driver
 

@@ -11,6 +11,7 @@ import pytest
 from charonia_runtime.core.errors import InternalError, UnavailableError
 from charonia_runtime.cuda.runtime import Cuda, Stream
 from charonia_runtime.devices import visible_gpus
+from charonia_runtime.installation import install_command
 from tests.support.cuda_runtime import PEER_HANDLE, FakeGpus, cudaError_t
 
 
@@ -85,7 +86,7 @@ def test_the_bindings_take_our_arguments(function: str) -> None:
 
 def test_the_bindings_are_named_when_they_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(UnavailableError, match=r'cuda-bindings package: pip install "charonia\[gpu\]"'):
+    with pytest.raises(UnavailableError, match=re.escape("cuda-bindings package: " + install_command("gpu"))):
         Cuda.open("gpu")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, UnavailableError, UnknownError
+from charonia_runtime.installation import install_command
 
 DATATYPES: Mapping[int, DataType] = {
     0: DataType.UINT8, 1: DataType.UINT16, 2: DataType.UINT32, 3: DataType.UINT64, 4: DataType.INT8, 5: DataType.INT16,
@@ -22,7 +23,7 @@ def import_library() -> Any:
         from nvidia import dali
     except (ImportError, OSError) as error:
         raise UnavailableError(
-            f'the dali backend needs the nvidia-dali package: pip install "charonia[dali]" ({error})'
+            f"the dali backend needs the nvidia-dali package: {install_command('dali')} ({error})"
         ) from error
     return dali
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from charonia_runtime.backends.fil.settings import Settings
 from charonia_runtime.core.errors import InternalError, UnavailableError
+from charonia_runtime.installation import install_command
 
 _JSON = b"{"
 
@@ -15,7 +16,7 @@ def import_library() -> Any:
         import treelite
     except (ImportError, OSError) as error:
         raise UnavailableError(
-            f'the fil backend needs the treelite package: pip install "charonia[fil]" ({error})'
+            f"the fil backend needs the treelite package: {install_command('fil')} ({error})"
         ) from error
     return treelite
 

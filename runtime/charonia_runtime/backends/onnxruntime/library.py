@@ -13,6 +13,7 @@ from charonia_runtime import telemetry
 from charonia_runtime.core.errors import InferenceError, InternalError, UnavailableError, UnsupportedError
 from charonia_runtime.core.parameters import boolean_of, integer_of
 from charonia_runtime.devices import default_thread_count
+from charonia_runtime.installation import install_command
 
 _STATUS = re.compile(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", re.DOTALL)
 _setup_lock = threading.Lock()
@@ -30,8 +31,8 @@ def import_library() -> Any:
         import onnxruntime
     except ImportError as error:
         raise UnavailableError(
-            'the onnxruntime backend needs the onnxruntime package: pip install "charonia[runtime]", or '
-            f'"charonia[gpu]" for NVIDIA GPUs ({error})'
+            f"the onnxruntime backend needs the onnxruntime package: {install_command('runtime')}, or for NVIDIA GPUs "
+            f"{install_command('gpu')} ({error})"
         ) from error
     if os.environ[telemetry.ONNXRUNTIME_SWITCH] == telemetry.SWITCHES[telemetry.ONNXRUNTIME_SWITCH]:
         onnxruntime.disable_telemetry_events()

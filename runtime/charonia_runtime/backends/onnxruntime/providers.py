@@ -7,6 +7,7 @@ from typing import Final
 from charonia_runtime.core.config import Accelerator, InstanceKind, ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
 from charonia_runtime.core.parameters import boolean, integer
+from charonia_runtime.installation import install_command
 
 CPU: Final = "CPUExecutionProvider"
 CUDA: Final = "CUDAExecutionProvider"
@@ -73,7 +74,7 @@ def check_available(providers: Sequence[Provider], available: Sequence[str]) -> 
     """Raises UnavailableError for a provider that the installed onnxruntime was built without."""
     for provider in providers:
         if provider.name not in available:
-            advice = '; install it with pip install "charonia[gpu]"' if provider.name in {CUDA, TENSORRT} else ""
+            advice = f"; install it with {install_command('gpu')}" if provider.name in {CUDA, TENSORRT} else ""
             raise UnavailableError(
                 f"the installed onnxruntime has no {provider.name}, it has: {', '.join(available)}{advice}"
             )

@@ -6,6 +6,7 @@ from typing import Any
 
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, UnavailableError
+from charonia_runtime.installation import install_command
 
 ELEMENT_NAMES = {
     DataType.BOOL: "boolean", DataType.UINT8: "u8", DataType.UINT16: "u16", DataType.UINT32: "u32",
@@ -22,7 +23,7 @@ def import_library() -> Any:
         import openvino
     except ImportError as error:
         raise UnavailableError(
-            f'the openvino backend needs the openvino package: pip install "charonia[openvino]" ({error})'
+            f"the openvino backend needs the openvino package: {install_command('openvino')} ({error})"
         ) from error
     return openvino
 

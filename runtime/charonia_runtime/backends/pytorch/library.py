@@ -15,6 +15,7 @@ from charonia_runtime.backends.pytorch.settings import Settings
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError, UnavailableError, UnsupportedError
 from charonia_runtime.devices import default_thread_count
+from charonia_runtime.installation import install_command
 
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -38,7 +39,7 @@ def import_library() -> Any:
         import torch
     except ImportError as error:
         raise UnavailableError(
-            f'the pytorch backend needs the torch package: pip install "charonia[pytorch]" ({error})'
+            f"the pytorch backend needs the torch package: {install_command('pytorch')} ({error})"
         ) from error
     return torch
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, UnavailableError
+from charonia_runtime.installation import install_command
 
 DATATYPES: Mapping[int, DataType] = {
     1: DataType.FP32, 2: DataType.FP64, 3: DataType.INT32, 4: DataType.UINT8, 5: DataType.INT16, 6: DataType.INT8,
@@ -27,8 +28,8 @@ def import_library() -> Any:
             import tensorflow as tf
     except (ImportError, TypeError) as error:  # a protobuf that does not fit shows as either
         raise UnavailableError(
-            'the tensorflow backend needs the tensorflow package: pip install "charonia[tensorflow]", without GPUs '
-            f'"charonia[tensorflow-cpu]" ({error})'
+            f"the tensorflow backend needs the tensorflow package: {install_command('tensorflow')}, or without GPUs "
+            f"{install_command('tensorflow-cpu')} ({error})"
         ) from error
     return tf
 

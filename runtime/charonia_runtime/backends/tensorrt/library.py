@@ -11,6 +11,7 @@ from typing import Any, Final
 from charonia_runtime.backends.tensorrt.settings import BackendSettings
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnavailableError, UnsupportedError
+from charonia_runtime.installation import install_command
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +30,12 @@ def import_library() -> Any:
         import tensorrt
     except (ImportError, OSError) as error:
         raise UnavailableError(
-            f'the tensorrt backend needs the tensorrt package: pip install "charonia[tensorrt]" ({error})'
+            f"the tensorrt backend needs the tensorrt package: {install_command('tensorrt')} ({error})"
         ) from error
     if int(str(tensorrt.__version__).partition(".")[0]) < _OLDEST:
         raise UnavailableError(
             f"the tensorrt backend needs TensorRT {_OLDEST} or newer, found {tensorrt.__version__}: "
-            'pip install "charonia[tensorrt]"'
+            f"{install_command('tensorrt')}"
         )
     return tensorrt
 

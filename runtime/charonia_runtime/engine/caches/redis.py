@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from charonia_runtime.core.cache import CacheUse
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
+from charonia_runtime.installation import install_command
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Cache:
             from redis.asyncio import BlockingConnectionPool, Connection, Redis
         except ImportError as error:
             raise InvalidArgumentError(
-                "the cache 'redis' needs the Python package 'redis': pip install 'charonia[redis]'"
+                f"the cache 'redis' needs the Python package 'redis': {install_command('redis')}"
             ) from error
         given = _checked(settings)
         security = _connection_security(given)

@@ -10,6 +10,7 @@ from charonia_runtime.engine.trace_options import TraceStart
 from charonia_runtime.engine.tracing.files import FileTraces
 from charonia_runtime.engine.tracing.request_trace import Destination, RequestTrace
 from charonia_runtime.engine.tracing.sampling import Sampler
+from charonia_runtime.installation import install_command
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,6 @@ def make_destination(start: TraceStart) -> Destination | None:
             return None
         raise InvalidArgumentError(
             "trace mode 'opentelemetry' needs the packages of the extra 'opentelemetry': "
-            "pip install 'charonia[opentelemetry]'"
+            f"{install_command('opentelemetry')}"
         ) from error
     return OpenTelemetryTraces(start.mode_settings)

@@ -7,6 +7,7 @@ Each module has a class `Store` (see `storage.objects`). Schemes do not know eac
 import pkgutil
 from importlib import import_module
 
+from charonia_runtime.installation import install_command
 from charonia_runtime.storage.access import Access
 from charonia_runtime.storage.failures import LocationError
 from charonia_runtime.storage.location import Location
@@ -22,7 +23,7 @@ def open_store(location: Location, access: Access) -> Store:
     try:
         module = import_module(f"{__name__}.{scheme}")
     except ModuleNotFoundError as error:
-        raise LocationError(f"{scheme}:// needs the package {error.name}: pip install 'charonia[{scheme}]'") from error
+        raise LocationError(f"{scheme}:// needs the package {error.name}: {install_command(scheme)}") from error
     store: Store = module.Store(location, access)
     return store
 

@@ -1,5 +1,6 @@
 """Tree models of every format, against the frameworks that made them."""
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +29,7 @@ from charonia_runtime.core.errors import (  # noqa: E402
     UnavailableError,
 )
 from charonia_runtime.core.scheduling import DynamicBatching  # noqa: E402
+from charonia_runtime.installation import install_command  # noqa: E402
 from tests.support.batches import a_batch  # noqa: E402
 from tests.support.configs import a_config, a_tensor  # noqa: E402
 from tests.support.loaded_models import execute  # noqa: E402
@@ -325,5 +327,5 @@ def test_a_file_that_is_something_else(model_type: str, version: Path) -> None:
 
 def test_a_missing_library(version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "treelite", None)
-    with pytest.raises(UnavailableError, match=r'pip install "charonia\[fil\]"'):
+    with pytest.raises(UnavailableError, match=re.escape(install_command("fil"))):
         answers(version.parent, config(1))

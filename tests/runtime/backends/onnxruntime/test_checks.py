@@ -1,5 +1,6 @@
 """What is refused at load, with Triton's texts."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from charonia_runtime.core.errors import (
     UnsupportedError,
 )
 from charonia_runtime.core.scheduling import ControlKind, SequenceBatching, SequenceControl
+from charonia_runtime.installation import install_command
 from tests.support import onnx_models
 from tests.support.configs import a_tensor
 from tests.support.onnx_loading import FP32, Load, Loaded, blank
@@ -211,5 +213,5 @@ class TestLoadChecks:
 
     def test_no_library(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
-        with pytest.raises(UnavailableError, match=r'pip install "charonia\[runtime\]"'):
+        with pytest.raises(UnavailableError, match=re.escape(install_command("runtime"))):
             Loaded(tmp_path, b"", blank())

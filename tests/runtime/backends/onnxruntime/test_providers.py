@@ -7,6 +7,7 @@ import pytest
 from charonia_runtime.backends.onnxruntime.providers import Provider, check_available, execution_providers
 from charonia_runtime.core.config import Accelerator, InstanceKind, Optimization
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
+from charonia_runtime.installation import install_command
 from tests.support.onnx_loading import blank
 
 CPU = Provider("CPUExecutionProvider")
@@ -160,5 +161,5 @@ def test_a_provider_that_is_not_installed_is_named_with_what_to_install() -> Non
         check_available(providers(), ["CPUExecutionProvider"])
     assert caught.value.message == (
         "the installed onnxruntime has no CUDAExecutionProvider, it has: CPUExecutionProvider; install it with "
-        'pip install "charonia[gpu]"'
+        f"{install_command('gpu')}"
     )

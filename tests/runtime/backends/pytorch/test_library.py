@@ -1,6 +1,7 @@
 """What the backend tells the torch package, and what it says without it."""
 
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from charonia_runtime.backends.pytorch.library import set_up_process
 from charonia_runtime.backends.pytorch.settings import Settings
 from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.errors import UnavailableError
+from charonia_runtime.installation import install_command
 
 
 class FakeTorch:
@@ -45,7 +47,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
 
 def test_without_the_package_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UnavailableError, match=r'pip install "charonia\[pytorch\]"'):
+    with pytest.raises(UnavailableError, match=re.escape(install_command("pytorch"))):
         load_backend("pytorch")(ModelFiles("m", 1, tmp_path, tmp_path / "1"))
 
 

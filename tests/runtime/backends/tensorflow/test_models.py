@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from charonia_runtime.core.scheduling import (
     SequenceControl,
     SequenceState,
 )
+from charonia_runtime.installation import install_command
 from tests.support.configs import a_tensor
 from tests.support.tensorflow_models import (
     Loaded,
@@ -385,5 +387,5 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(UnavailableError, match=r'pip install "charonia\[tensorflow\]"'):
+    with pytest.raises(UnavailableError, match=re.escape(install_command("tensorflow"))):
         load_backend("tensorflow")(ModelFiles("m", 1, tmp_path, tmp_path / "1"))

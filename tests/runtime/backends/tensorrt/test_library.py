@@ -12,6 +12,7 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.backends.tensorrt.library import import_library, log_of
 from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnavailableError, UnsupportedError
+from charonia_runtime.installation import install_command
 from tests.support import tensorrt_runtime
 from tests.support.tensorrt_models import Loaded
 from tests.support.tensorrt_runtime import FakeTensorrt, Severity, a_plan, an_input, an_output
@@ -21,7 +22,7 @@ INPUTS, OUTPUTS = [an_input("IN", -1, 4)], [an_output("OUT", -1, 4)]
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
-    with pytest.raises(UnavailableError, match=r'needs the tensorrt package: pip install "charonia\[tensorrt\]"'):
+    with pytest.raises(UnavailableError, match=re.escape("needs the tensorrt package: " + install_command("tensorrt"))):
         load_backend("tensorrt")(ModelFiles("m", 1, tmp_path, tmp_path / "1"))
 
 
@@ -29,7 +30,7 @@ def test_missing_bindings_of_cuda_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tensorrt: FakeTensorrt
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(UnavailableError, match=r'cuda-bindings package: pip install "charonia\[tensorrt\]"'):
+    with pytest.raises(UnavailableError, match=re.escape("cuda-bindings package: " + install_command("tensorrt"))):
         load_backend("tensorrt")(ModelFiles("m", 1, tmp_path, tmp_path / "1"))
 
 
