@@ -1,5 +1,6 @@
 """What the command line says about tracing: the values that the trace settings start with."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -9,6 +10,9 @@ from charonia_runtime.core.frontend import OptionError, option
 LEVELS: Final = ("TIMESTAMPS", "TENSORS")
 """What may be traced, in the order that answers show it; nothing of it is `OFF`."""
 
+_NUMBERS: Final = frozenset({"rate", "count", "triton,log-frequency"})
+_LEADING_NUMBER: Final = re.compile(r"\s*([+-]?[0-9]+)")
+_MOST_DIGITS: Final = 20
 _LEVEL_WORDS: Final = {
     "off": "", "false": "", "timestamps": "TIMESTAMPS", "tensors": "TENSORS",
     "true": "TIMESTAMPS", "on": "TIMESTAMPS", "min": "TIMESTAMPS", "max": "TIMESTAMPS",
@@ -93,9 +97,9 @@ class TraceOptions:
         levels = {_LEVEL_WORDS[word.lower()] for word in given.pop("level", self.trace_level)}
         values = TraceValues(
             levels=tuple(level for level in LEVELS if level in levels),
-            rate=int(_last(given, "rate", self.trace_rate) or 1000) % 2**32,
-            count=int(_last(given, "count", self.trace_count) or -1),
-            log_frequency=int(_last(given, "triton,log-frequency", self.trace_log_frequency) or 0) % 2**32,
+            rate=_number(_last(given, "rate", self.trace_rate), 1000) % 2**32,
+            count=_number(_last(given, "count", self.trace_count), -1),
+            log_frequency=_number(_last(given, "triton,log-frequency", self.trace_log_frequency), 0) % 2**32,
         )
         own = {name.partition(",")[2]: tuple(texts) for name, texts in given.items() if name.startswith(f"{mode},")}
         if mode == "opentelemetry":
@@ -105,7 +109,7 @@ class TraceOptions:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to say about the deprecated flags that were given, Triton's words."""
+        """Deprecated flags that were given, in Triton's words, and text behind numbers, which Triton ignores too."""
         given = self._given()
         used = [old for old in _DEPRECATED if self._texts(old)]
         return (
@@ -119,6 +123,14 @@ class TraceOptions:
                 "--trace-config!"
                 for old in used
                 if old.setting in given
+            ),
+            *(
+                f"Warning: '--trace-config {name}={text}' is read as {_number(text, 0)}: give each setting a "
+                "--trace-config of its own"
+                for name, texts in given.items()
+                if name in _NUMBERS
+                for text in texts
+                if not _LEADING_NUMBER.fullmatch(text)
             ),
         )
 
@@ -167,14 +179,20 @@ def _check(flag: str, setting: str, text: str) -> None:
         case "level":
             if text.lower() not in _LEVEL_WORDS:
                 raise OptionError(flag, f"invalid value for trace level option: {text}")
-        case "rate" | "count" | "triton,log-frequency":
-            digits = text.removeprefix("-")
-            if not (digits.isascii() and digits.isdecimal()):
+        case _ if setting in _NUMBERS:
+            found = _LEADING_NUMBER.match(text)
+            if found is None:
                 raise OptionError(flag, f"Invalid option value. Got {text}")
-            if not -(2**31) <= int(text) < 2**31:
+            if len(found[1]) > _MOST_DIGITS or not -(2**31) <= int(found[1]) < 2**31:
                 raise OptionError(flag, f"Provided option value is out of bound. Got {text}")
         case _:
             pass
+
+
+def _number(text: str, otherwise: int) -> int:
+    """Return the number that `text` begins with, as C's `stoi` reads it and so Triton; `otherwise` for no text."""
+    found = _LEADING_NUMBER.match(text)
+    return int(found[1]) if found else otherwise
 
 
 def _check_mode(flag: str, mode: str) -> None:

@@ -66,6 +66,23 @@ def test_settings_that_triton_does_not_know_are_taken():
     assert start("foo=x", "triton,bar=y", "triton,mode=z").mode_settings == {"bar": ("y",), "mode": ("z",)}
 
 
+@pytest.mark.parametrize(
+    ("config", "values"),
+    [
+        ("triton,log-frequency=1,rate=1", TraceValues(log_frequency=1)),
+        ("triton,log-frequency=1x", TraceValues(log_frequency=1)),
+        ("triton,log-frequency= 1 ", TraceValues(log_frequency=1)),
+        ("rate=5.7", TraceValues(rate=5)),
+    ],
+)
+def test_text_behind_a_number_is_passed_over_with_a_warning(config, values):
+    """Triton 2.51 starts with each of these and shows these values."""
+    options = TraceOptions(trace_config=(config,))
+    assert options.start.values == values
+    (warning,) = options.warnings
+    assert f"'--trace-config {config}' is read as" in warning
+
+
 def test_the_last_value_wins_and_negative_rates_wrap():
     assert start("rate=5", "rate=-1", "count=-5").values == TraceValues((), 4294967295, -5, 0)
 
@@ -113,7 +130,9 @@ MODE = 'invalid value for trace mode option: foo. Available options are "triton"
         ("level=foo", "trace-config level", "invalid value for trace level option: foo"),
         ("rate=abc", "trace-config rate", "Invalid option value. Got abc"),
         ("rate=", "trace-config rate", "Invalid option value. Got "),
-        ("count=1.5", "trace-config count", "Invalid option value. Got 1.5"),
+        ("count=x1", "trace-config count", "Invalid option value. Got x1"),
+        ("count=- 1", "trace-config count", "Invalid option value. Got - 1"),
+        (f"count={'9' * 5000}", "trace-config count", f"Provided option value is out of bound. Got {'9' * 5000}"),
         ("rate=99999999999", "trace-config rate", "Provided option value is out of bound. Got 99999999999"),
         ("triton,log-frequency=zz", "trace-config triton,log-frequency", "Invalid option value. Got zz"),
         (
@@ -138,7 +157,7 @@ def test_malformed_settings(config, flag, message):
     [
         ("trace_level", ("foo",), "invalid value for trace level option: foo"),
         ("trace_rate", "abc", "Invalid option value. Got abc"),
-        ("trace_log_frequency", "1e3", "Invalid option value. Got 1e3"),
+        ("trace_log_frequency", "e3", "Invalid option value. Got e3"),
     ],
 )
 def test_malformed_deprecated_flags(field, value, message):

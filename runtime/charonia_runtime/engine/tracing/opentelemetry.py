@@ -53,7 +53,7 @@ class OpenTelemetryTraces:
         most = _number(settings, "bsp_max_queue_size", 2048)
         self._provider.add_span_processor(
             BatchSpanProcessor(
-                exporter or OTLPSpanExporter(endpoint=url or None),
+                exporter or OTLPSpanExporter(endpoint=_endpoint(url)),
                 max_queue_size=most,
                 schedule_delay_millis=_number(settings, "bsp_schedule_delay", 5000),
                 max_export_batch_size=min(most, _number(settings, "bsp_max_export_batch_size", 512)),
@@ -150,6 +150,13 @@ def _end(span: Span, events: Events, wall_ns: int, end_ns: int = 0) -> None:
         span.add_event(event, timestamp=ns + wall_ns)
     last_ns = max((ns for _, ns in events), default=end_ns or time.monotonic_ns())
     span.end(max(last_ns, end_ns) + wall_ns)
+
+
+def _endpoint(url: str) -> str | None:
+    """Return the collector's URL; one without a scheme is HTTP, as Triton's exporter takes it. None for the default."""
+    if not url:
+        return None
+    return url if "://" in url else f"http://{url}"
 
 
 def _number(settings: Mapping[str, Sequence[str]], name: str, default: int) -> int:

@@ -1,4 +1,7 @@
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
@@ -138,3 +141,35 @@ def test_a_queue_smaller_than_a_batch():
 
 def test_tensors_are_no_spans():
     assert spans(sampler=a_sampler(levels=("TENSORS",))) == {}
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes spans by OTLP and remembers the paths."""
+
+    paths: ClassVar[list[str]] = []
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.paths.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_collector_is_reached_with_and_without_a_scheme(scheme):
+    """NVIDIA's documentation gives `url=localhost:4318/v1/traces`."""
+    Collector.paths.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            traces = OpenTelemetryTraces({"url": (f"{scheme}127.0.0.1:{server.server_port}/v1/traces",)})
+            TraceMaker(traces).finished()
+            traces.close()
+        finally:
+            server.shutdown()
+            thread.join()
+    assert Collector.paths == ["/v1/traces"]
