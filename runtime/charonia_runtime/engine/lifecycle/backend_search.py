@@ -24,7 +24,8 @@ def find_backend(
     The backend's class, and the configuration with the runtime that was found. Blocks: call it in an executor.
 
     A Python-based backend is a `model.py` in `<backend_directory>/<backend>/`, or one that a backend of ours brings;
-    our python backend runs it.
+    our python backend runs it. The operator's comes before one of ours of the same name, unless a shared library or a
+    `backend.py` lies beside it: Triton's order (model configuration, "runtime").
     Raises InvalidArgumentError when there is none, UnsupportedError when there is only one of Triton's C API,
     InternalError when its library cannot be imported.
     """
@@ -39,7 +40,8 @@ def find_backend(
     if config.runtime not in ("", PYTHON_RUNTIME, f"libtriton_{name}.so"):
         _refuse_shared_library(config.runtime, config, files, backend_directory)
         raise _unknown_runtime(config, files, backend_directory)
-    if config.runtime != PYTHON_RUNTIME:
+    replaces_ours = has_custom and not config.runtime and _stands_alone(backend_directory / name)
+    if config.runtime != PYTHON_RUNTIME and not replaces_ours:
         try:
             return load_backend(name), config
         except InvalidArgumentError:
@@ -49,6 +51,12 @@ def find_backend(
         except ImportError as error:
             raise InternalError(f"unable to load backend '{name}': {error}") from error
     return load_backend(_PYTHON), complete(replace(config, runtime=PYTHON_RUNTIME))
+
+
+def _stands_alone(folder: Path) -> bool:
+    """Whether the `model.py` of a backend's folder is the whole backend, and no part of another one."""
+    name = folder.name
+    return name != _PYTHON and not any((folder / other).is_file() for other in (f"libtriton_{name}.so", "backend.py"))
 
 
 def _brings_python_runtime(name: str, load_backend: LoadBackend) -> bool:

@@ -67,6 +67,33 @@ def test_one_of_the_users(backends, runtime):
     assert (backend, config.runtime, config.document["runtime"]) == (Python, "model.py", "model.py")
 
 
+def test_one_of_the_users_replaces_ours_of_the_same_name(backends):
+    (backends / "identity").mkdir()
+    (backends / "identity" / "model.py").write_text("")
+
+    backend, config = find(backends, "identity")
+
+    assert (backend, config.runtime) == (Python, "model.py")
+
+
+@pytest.mark.parametrize("other", ["libtriton_identity.so", "backend.py"])
+def test_a_model_py_that_belongs_to_another_backend_replaces_nothing(backends, other):
+    """NVIDIA's image has `pytorch/model.py` beside `pytorch/libtriton_pytorch.so`, for `runtime: "model.py"` only."""
+    (backends / "identity").mkdir()
+    for name in ("model.py", other):
+        (backends / "identity" / name).write_text("")
+
+    assert find(backends, "identity")[0] is Known
+    assert find(backends, "identity", "model.py")[0] is Python
+
+
+def test_the_python_backend_cannot_be_replaced(backends):
+    (backends / "python").mkdir()
+    (backends / "python" / "model.py").write_text("")
+
+    assert find(backends, "python")[1].runtime == ""
+
+
 def test_one_of_ours_that_is_written_in_python_too(backends):
     assert find(backends, "eager")[0] is BringsPython
 
