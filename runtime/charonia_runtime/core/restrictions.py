@@ -23,9 +23,18 @@ class Restriction:
     kind: str
 
     def check(self, value: str | None) -> None:
-        """Raise UnavailableError unless `value`, what the client sent in the header, is the secret."""
-        if value is None or not compare_digest(value.encode(), self.value.encode()):
+        """
+        Raise UnavailableError unless `value`, what the client sent in the header, is the secret.
+
+        Bytes that are no UTF-8 are surrogates in it, as `os.fsdecode` makes them; they match nothing else.
+        """
+        if value is None or not compare_digest(_bytes_of(value), _bytes_of(self.value)):
             raise UnavailableError(f"This {self.kind} is restricted, expecting header '{self.header}'")
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a text that may have surrogates."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def parse_restrictions(

@@ -10,11 +10,18 @@ from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.frontends.metrics.exposition import CONTENT_TYPE
 from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.limits import Limits
-from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request
+from charonia_runtime.wires.http1.messages import HandlerFailureError, RefusedRequestError, Request
 
 logger = logging.getLogger(__name__)
 
-LIMITS: Final = Limits(body_bytes=64 * 1024, read_timeout_seconds=60.0)
+LIMITS: Final = Limits(
+    body_bytes=64 * 1024,
+    read_timeout_seconds=60.0,
+    head_timeout_seconds=60.0,
+    idle_timeout_seconds=3600.0,
+    write_timeout_seconds=30.0,
+    farewell_seconds=0.0,
+)
 """A scraper has nothing to say in a body; what one sends all the same is read and ignored."""
 
 _CONTENT: Final = f"Content-Type: {CONTENT_TYPE}\r\n".encode()
@@ -52,8 +59,8 @@ class Scrapes:
             task.add_done_callback(self.tasks.discard)
             connection.exchange = _Scrape(task)
 
-    def refuse(self, excess: ExcessiveRequestError) -> tuple[int, bytes, bytes]:
-        return 400, _TEXT, str(excess).encode()
+    def refuse(self, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
+        return 500 if isinstance(refusal, HandlerFailureError) else 400, _TEXT, str(refusal).encode()
 
     async def _scrape(self, connection: Connection, page: Page) -> None:
         try:

@@ -1,8 +1,15 @@
 """What the answers of REST v2 have in common: content types, the status of each error, bodies of refusals."""
 
-from charonia_runtime.core.errors import ErrorCode, InferenceError, InvalidArgumentError
+from charonia_runtime.core.errors import ErrorCode, InferenceError
 from charonia_runtime.protocols.v2_documents import render_error
-from charonia_runtime.wires.http1.messages import BodyTooLargeError, ExcessiveRequestError, TooManyChunksError
+from charonia_runtime.wires.http1.messages import (
+    BodyTooLargeError,
+    HandlerFailureError,
+    RefusedRequestError,
+    SlowRequestError,
+    TooManyChunksError,
+    UnsupportedCodingError,
+)
 
 JSON = b"Content-Type: application/json\r\n"
 TEXT = b"Content-Type: text/plain\r\n"
@@ -22,6 +29,13 @@ STATUSES = {
 }
 """The status of each error."""
 
+_REFUSAL_STATUSES: dict[type[RefusedRequestError], int] = {
+    HandlerFailureError: 500,
+    SlowRequestError: 408,
+    UnsupportedCodingError: 501,
+}
+"""The status of refusals that are no 400."""
+
 METHOD_NOT_ALLOWED = render_error("Method Not Allowed")
 NOT_FOUND = render_error("Not Found")
 
@@ -31,18 +45,19 @@ def error_answer(error: InferenceError) -> tuple[int, bytes]:
     return STATUSES[error.code], render_error(error.message)
 
 
-def excess_error(excess: ExcessiveRequestError) -> InferenceError:
-    """What a client is told whose body is over a limit."""
-    match excess:
+def refusal_answer(refusal: RefusedRequestError) -> tuple[int, bytes]:
+    """Status and body of the answer to a request that its connection refuses."""
+    match refusal:
         case BodyTooLargeError():
-            return InvalidArgumentError(
-                f"request body size of {excess.byte_size} bytes exceeds the maximum allowed input size of "
-                f"{excess.limit} bytes. Use --http-max-input-size to increase the limit."
+            text = (
+                f"request body size of {refusal.byte_size} bytes exceeds the maximum allowed input size of "
+                f"{refusal.limit} bytes. Use --http-max-input-size to increase the limit."
             )
         case TooManyChunksError():
-            return InvalidArgumentError(
-                f"Chunked request body exceeds maximum of {excess.limit} non-empty chunks. Send fewer or larger "
+            text = (
+                f"Chunked request body exceeds maximum of {refusal.limit} non-empty chunks. Send fewer or larger "
                 "HTTP chunks."
             )
         case _:
-            return InvalidArgumentError(f"the request is too large: {excess}")
+            text = str(refusal)
+    return _REFUSAL_STATUSES.get(type(refusal), 400), render_error(text)

@@ -1,5 +1,6 @@
 """The flags of the HTTP listener."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,12 +10,13 @@ from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
 from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
+from charonia_runtime.wires.http1.limits import Limits
 from charonia_runtime.wires.http1.listener import TlsFiles
 
 _RESTRICTION_FLAG = "http-restricted-api"
 _FORWARD_FLAG = "http-header-forward-pattern"
 _SIZE_FLAG = "http-max-input-size"
-_TIMEOUT_FLAG = "http-read-timeout-secs"
+_TIMEOUTS = ("http_read_timeout_secs", "http_head_timeout_secs", "http_idle_timeout_secs", "http_write_timeout_secs")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,17 @@ class Options:
     )  # fmt: skip
     http_read_timeout_secs: int = option(
         60,
-        "How long a client may pause in the middle of a request before its connection is closed; 0 for any time (s).",
+        "How long a client may pause in the middle of a request, or before its first one; 0 for any time (s). Bodies "
+        "that come more slowly than 500 bytes a second are refused as well.",
+    )
+    http_head_timeout_secs: int = option(
+        60, "How long the request line and the headers of a request may take to arrive; 0 for any time (s)."
+    )
+    http_idle_timeout_secs: int = option(
+        3600, "How long a connection may wait for its next request before it is closed; 0 for any time (s)."
+    )
+    http_write_timeout_secs: int = option(
+        30, "How long a client may take nothing of an answer before its connection is closed; 0 for any time (s)."
     )
     http_use_ssl: bool = option(False, "Serve over TLS (HTTPS).")
     http_use_ssl_mutual: bool = option(False, "Serve over TLS and demand a certificate from clients.")
@@ -58,8 +70,10 @@ class Options:
     def __post_init__(self) -> None:
         if self.http_max_input_size <= 0:
             raise OptionError(_SIZE_FLAG, f"Error: --{_SIZE_FLAG} must be greater than 0.")
-        if self.http_read_timeout_secs < 0:
-            raise OptionError(_TIMEOUT_FLAG, f"Error: --{_TIMEOUT_FLAG} must not be negative.")
+        for name in _TIMEOUTS:
+            if getattr(self, name) < 0:
+                flag = name.replace("_", "-")
+                raise OptionError(flag, f"Error: --{flag} must not be negative.")
         self.tls()
         self.restrictions()
         self.header_filter()
@@ -76,6 +90,10 @@ class Options:
             if not path:
                 raise OptionError(flag, f"Error: HTTPS needs a file: --{flag} must be specified.")
         return TlsFiles(self.http_server_cert, self.http_server_key, self.http_root_cert or None)
+
+    def limits(self) -> Limits:
+        """What one client may ask of the server."""
+        return Limits(self.http_max_input_size, *(getattr(self, name) or math.inf for name in _TIMEOUTS))
 
     def restrictions(self) -> Mapping[str, Restriction]:
         """Category of routes → the header it asks for."""

@@ -12,8 +12,7 @@ from charonia_runtime.frontends.v2_http.answers import (
     JSON,
     METHOD_NOT_ALLOWED,
     TEXT,
-    error_answer,
-    excess_error,
+    refusal_answer,
 )
 from charonia_runtime.frontends.v2_http.asgi import Application, AsgiExchange
 from charonia_runtime.frontends.v2_http.generate import GenerateExchange
@@ -21,7 +20,7 @@ from charonia_runtime.frontends.v2_http.infer import InferExchange
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.v2_documents import render_error
 from charonia_runtime.wires.http1.connection import Connection
-from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request
+from charonia_runtime.wires.http1.messages import RefusedRequestError, Request
 
 _INFERENCE: Final = r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)"
 _KNOWN_PATHS: Final = 1024
@@ -69,6 +68,6 @@ class Routes:
         connection.exchange = exchange
         exchange.begin(version or "")
 
-    def refuse(self, excess: ExcessiveRequestError) -> tuple[int, bytes, bytes]:
-        status, body = error_answer(excess_error(excess))
+    def refuse(self, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
+        status, body = refusal_answer(refusal)
         return status, JSON, body

@@ -30,7 +30,7 @@ class Services:
     def of(cls, options: Options, server: InferenceServer) -> "Services":
         return cls(
             server,
-            Limits(options.http_max_input_size, options.http_read_timeout_secs or float("inf")),
+            options.limits(),
             options.restrictions(),
             options.header_filter(),
             RequestDecoder(options.http_max_input_size),

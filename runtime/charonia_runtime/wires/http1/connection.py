@@ -1,16 +1,27 @@
 """One client connection: requests in, one exchange at a time, answers out."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, MutableSet, Sequence
 from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
+from charonia_runtime.wires.http1.half_closed import HalfClosedWatch
 from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import LINGER_SECONDS, Limits
-from charonia_runtime.wires.http1.messages import ExcessiveRequestError, Request, UnreadableRequestError, status_line
+from charonia_runtime.wires.http1.messages import (
+    HandlerFailureError,
+    RefusedRequestError,
+    Request,
+    SlowRequestError,
+    status_line,
+)
+from charonia_runtime.wires.http1.patience import Patience
 from charonia_runtime.wires.http1.reader import RequestReader
+
+logger = logging.getLogger(__name__)
 
 Buffer = bytes | memoryview
 _GATHERED_BYTES: Final = 64 * 1024
@@ -32,10 +43,10 @@ class Handler(Protocol):
     """What runs on behalf of requests, also when their clients are gone; a stop waits for it."""
 
     def begin(self, connection: "Connection", request: Request) -> None:
-        """Answer the request, now or later; never raises."""
+        """Answer the request, now or later. What it raises is logged and answered as HandlerFailureError."""
 
-    def refuse(self, excess: ExcessiveRequestError) -> tuple[int, bytes, bytes]:
-        """Status, header lines and body of the answer to a request that is not read to its end."""
+    def refuse(self, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
+        """Status, header lines and body of the answer to a request that the connection refuses itself."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -43,6 +54,7 @@ class Connection(asyncio.BufferedProtocol):
     Hands each request to the handler once the one before is answered, and writes the answers.
 
     `exchange` is set by the handler; it is told when the client goes away, and None as soon as its answer is complete.
+    A request begins only when the client keeps up with the answers before it; until then nothing more is read.
     Answers go out through `answer`, or through `begin_stream`, `send_chunk` and `end_stream`. `lost` is done when the
     connection is gone.
     """
@@ -64,13 +76,16 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = RequestReader(limits.body_bytes, self._deliver, self._agree, heads)
         self._vacancy: memoryview | None = None
         self._transport: asyncio.Transport | None = None
-        self._pipeline: deque[Request] = deque()
+        self._pipeline: deque[Request | RefusedRequestError] = deque()
         self._request: Request | None = None
         self._waiting_writers: list[Callable[[], None]] = []
         self._is_writable = True
         self._is_closing = False
         self._has_served = False
         self._is_retiring = False
+        self._is_half_closed = False
+        self._has_begun_stream = False
+        self._patience = Patience(limits)
         self._last_activity = self._loop.time()
         self.exchange: Exchange | None = None
 
@@ -89,9 +104,29 @@ class Connection(asyncio.BufferedProtocol):
             self.lost.set_result(None)
         self._pipeline.clear()
         exchange, self.exchange = self.exchange, None
-        if exchange is not None:
-            exchange.disconnected()
+        try:
+            if exchange is not None:
+                exchange.disconnected()
+        except Exception:
+            logger.exception("unexpected error while a request was cancelled")
         self.resume_writing()
+
+    @override
+    def eof_received(self) -> bool:
+        """
+        Keep the connection for what the client asked before it closed its half, else close.
+
+        Triton answers such clients as well. TLS knows no half.
+        """
+        transport = self._transport
+        is_owed = self._request is not None or bool(self._pipeline)
+        if transport is None or self._is_closing or not is_owed or transport.get_extra_info("ssl_object") is not None:
+            return False
+        if not self._is_half_closed:
+            self._is_half_closed = True
+            self.retire()
+            HalfClosedWatch(self._loop, transport, self._continue, lambda: self.is_waiting_for_client)
+        return True
 
     @override
     def pause_writing(self) -> None:
@@ -103,6 +138,8 @@ class Connection(asyncio.BufferedProtocol):
         waiting, self._waiting_writers = self._waiting_writers, []
         for resume in waiting:
             resume()
+        if self._pipeline:
+            self._loop.call_soon(self._begin_next)
 
     @override
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -119,17 +156,19 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             self._reader.feed(self._read_buffer[:nbytes])
-        except ExcessiveRequestError as excess:
-            self._refuse(excess)
-        except UnreadableRequestError:
-            self._stop_reading()
+        except RefusedRequestError as refusal:
+            refusal.__traceback__ = None
+            self._refuse_in_turn(refusal)
 
     # --- requests ---
 
     def _deliver(self, request: Request) -> None:
-        if self._request is None and not self._pipeline:
+        if self._request is None and not self._pipeline and self._is_writable:
             self._begin(request)
-            return
+        else:
+            self._wait_in_line(request)
+
+    def _wait_in_line(self, request: Request | RefusedRequestError) -> None:
         self._pipeline.append(request)
         if self._transport is not None:
             self._transport.pause_reading()
@@ -141,15 +180,39 @@ class Connection(asyncio.BufferedProtocol):
         self._has_served = True
         if self._is_retiring and not self._pipeline:
             request.keep_alive = False
-        self._handler.begin(self, request)
+        try:
+            self._handler.begin(self, request)
+        except Exception:
+            logger.exception("unexpected error while answering a request")
+            self._fail(request)
 
     def _begin_next(self) -> None:
-        if self._is_closing or self._request is not None or not self._pipeline:
+        if self._is_closing or self._request is not None or not self._pipeline or not self._is_writable:
             return
         request = self._pipeline.popleft()
+        if isinstance(request, RefusedRequestError):
+            self._refuse(request)
+            return
         if not self._pipeline and self._transport is not None:
             self._transport.resume_reading()
         self._begin(request)
+
+    def _fail(self, request: Request) -> None:
+        """Answer a request whose handler raised; close where its answer has begun, or the request is not known."""
+        if self._is_closing or self._request is not request:
+            return
+        self.exchange = None
+        if self._has_begun_stream:
+            self.abort()
+        else:
+            status, fields, body = self._handler.refuse(HandlerFailureError())
+            self.answer(status, fields, [body])
+
+    def _continue(self) -> None:
+        """Send something that clients pass over (RFC 9110 section 15.2), where that is possible."""
+        request = self._request
+        if request is not None and not self._has_begun_stream and request.head.version == "1.1":
+            self._write([_CONTINUE])
 
     def _agree(self) -> None:
         if self._request is None:
@@ -188,6 +251,7 @@ class Connection(asyncio.BufferedProtocol):
         request = self._request
         if request is None or self._is_closing:
             return
+        self._has_begun_stream = True
         framing = b"Transfer-Encoding: chunked\r\n"
         if request.head.version == "1.0":
             framing = b""
@@ -209,6 +273,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if request.head.version != "1.0":
             self._write([b"0\r\n\r\n"])
+        self._has_begun_stream = False
         self._finish_exchange(request)
 
     def _finish_exchange(self, request: Request) -> None:
@@ -216,7 +281,7 @@ class Connection(asyncio.BufferedProtocol):
         self._request = None
         self._last_activity = self._loop.time()
         if not request.keep_alive:
-            self._close()
+            self.close()
         elif self._pipeline:
             self._loop.call_soon(self._begin_next)
 
@@ -233,8 +298,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def shutdown(self) -> None:
         """Close as soon as every request that came is answered; the server calls it when it stops."""
-        if self._request is None and not self._pipeline:
-            self._close()
+        if self.is_waiting_for_client:
+            self.close()
         else:
             self.retire()
 
@@ -250,34 +315,56 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def close_if_stalled(self, now: float) -> None:
-        """Close if the client pauses in the middle of a request, or before its first one, for too long."""
-        waits_for_client = self._request is None and not (self._reader.is_idle and self._has_served)
-        if waits_for_client and now - self._last_activity > self._limits.read_timeout_seconds:
-            self.abort()
+    @property
+    def is_waiting_for_client(self) -> bool:
+        """Whether nothing is owed to the client: it has asked nothing, or not everything yet."""
+        return self._request is None and not self._pipeline
 
-    def _close(self) -> None:
+    @property
+    def last_activity(self) -> float:
+        """When something was read or an answer was complete, a time of the event loop."""
+        return self._last_activity
+
+    def close_if_stalled(self, now: float) -> None:
+        """Close if the client takes too long to send its request, to ask the next one, or to take its answer."""
+        patience, transport = self._patience, self._transport
+        if transport is None:
+            return
+        if patience.ends_writing(now, transport.get_write_buffer_size()):
+            logger.debug("closed an HTTP connection: its client takes nothing of an answer")
+            self.abort()
+        elif self._is_closing or not self.is_waiting_for_client:
+            return
+        elif self._reader.is_idle:
+            if patience.ends_idling(now, self._last_activity, has_served=self._has_served):
+                self.close()
+        elif patience.ends_reading(
+            now, self._last_activity, self._reader.delivered, self._reader.received_bytes,
+            is_in_head=self._reader.is_in_head,
+        ):  # fmt: skip
+            self._refuse(SlowRequestError("the request took too long to arrive"))
+
+    def close(self) -> None:
+        """Close as soon as what was written has left."""
         self._is_closing = True
         if self._transport is not None:
             self._transport.close()
 
-    def _stop_reading(self) -> None:
-        """Nothing more can be read. Close without a word, as Triton does, but not before what is owed."""
-        if self._request is None:
-            self._close()
-            return
-        self._request.keep_alive = False
-        self._pipeline.clear()
-        if self._transport is not None:
-            self._transport.pause_reading()
+    def _refuse_in_turn(self, refusal: RefusedRequestError) -> None:
+        """Refuse a request behind which nothing can be read, after the answers that are owed."""
+        if self.is_waiting_for_client and self._is_writable:
+            self._refuse(refusal)
+        else:
+            self._wait_in_line(refusal)
 
-    def _refuse(self, excess: ExcessiveRequestError) -> None:
+    def _refuse(self, refusal: RefusedRequestError) -> None:
         """Answer a request that is not read to its end, and take what still comes of it: a reset loses answers."""
-        if self._request is not None or self._transport is None:
-            self._stop_reading()
+        if self._transport is None:
             return
-        status, fields, body = self._handler.refuse(excess)
+        logger.debug("refused an HTTP request: %s", refusal)
+        status, fields, body = self._handler.refuse(refusal)
         self._is_closing = True
+        self._transport.resume_reading()
         self._write([
             b"%b%bContent-Length: %d\r\nConnection: close\r\n\r\n%b"
             % (status_line("1.1", status), fields, len(body), body)

@@ -1,5 +1,6 @@
 """What one client may ask of the server, in one place."""
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +12,22 @@ LINGER_SECONDS: Final = 2.0
 """How long a client that is refused in the middle of its body may go on sending, so that it can read the refusal."""
 
 
+HALF_CLOSED_LOOK_SECONDS: Final = 0.5
+"""How often a client that sends no more is asked whether it still reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits that are flags. `read_timeout_seconds` 0 means none."""
+    """The limits that are flags. Times are seconds; infinity means none."""
 
     body_bytes: int
-    read_timeout_seconds: float
+    read_timeout_seconds: float = math.inf
+    """How long a client may pause in the middle of a request, or before its first one."""
+    head_timeout_seconds: float = math.inf
+    """How long the request line and the headers may take together."""
+    idle_timeout_seconds: float = math.inf
+    """How long a connection may wait for its next request."""
+    write_timeout_seconds: float = math.inf
+    """How long a client may take nothing of an answer."""
+    farewell_seconds: float = 1.0
+    """How long idle connections are served once more when the listener stops: a request may be on its way."""

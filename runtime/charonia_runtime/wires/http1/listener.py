@@ -93,7 +93,11 @@ class Listener(uvicorn.Server):
             connection.retire()
 
     async def stop(self, timeout_seconds: float) -> None:
-        """Accept nothing new, finish what is in flight within the time, then close every connection."""
+        """
+        Accept nothing new, finish what is in flight within the time, then close every connection.
+
+        An idle connection is served once more for a moment (`Limits.farewell_seconds`): a request may be on its way.
+        """
         if self._serving is None:
             return
         if self._sweep is not None:
@@ -122,15 +126,23 @@ class Listener(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._grace_seconds
+        self.retire()
+        await self._wait_for_rest(min(self._limits.farewell_seconds, self._grace_seconds))
         for connection in list(self.connections):
             connection.shutdown()
-        unfinished = {*(connection.lost for connection in self.connections), *self._handler.tasks}
-        if unfinished:
-            await asyncio.wait(unfinished, timeout=self._grace_seconds)
+        await self._wait_for_rest(deadline - loop.time())
         for connection in list(self.connections):
             connection.abort()
         for task in list(self._handler.tasks):
             task.cancel()
+
+    async def _wait_for_rest(self, seconds: float) -> None:
+        """Wait until every connection is gone and every task done, at most so long."""
+        unfinished = {*(connection.lost for connection in self.connections), *self._handler.tasks}
+        if unfinished and seconds > 0:
+            await asyncio.wait(unfinished, timeout=seconds)
 
     def _connect(self, **_: Any) -> Connection:
         """A new connection, in uvicorn's terms a protocol class."""

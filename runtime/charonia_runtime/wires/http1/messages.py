@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 _REASONS = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Not Allowed",
-    500: "Internal Server Error", 501: "Not Implemented", 503: "Service Unavailable",
+    408: "Request Timeout", 500: "Internal Server Error", 501: "Not Implemented", 503: "Service Unavailable",
 }  # fmt: skip
 _STATUS_LINES = {
     (version, status): f"HTTP/{version} {status} {reason}\r\n".encode()
@@ -14,12 +14,34 @@ _STATUS_LINES = {
 }
 
 
-class UnreadableRequestError(Exception):
-    """The bytes are no HTTP, or the head is too large: nothing sensible can be answered."""
+class RefusedRequestError(Exception):
+    """A request that is answered with an error by the connection itself. Its text is for the client."""
 
 
-class ExcessiveRequestError(Exception):
-    """The body is over a limit: it is not read to its end, but the client can be told."""
+class UnreadableRequestError(RefusedRequestError):
+    """The bytes are no HTTP/1, or the head is over a limit."""
+
+
+class UnsupportedCodingError(RefusedRequestError):
+    """The body has a transfer coding other than `chunked` (RFC 9112 section 6.1)."""
+
+    def __init__(self, codings: str) -> None:
+        super().__init__(f"Transfer-Encoding is '{codings}', only 'chunked' is supported")
+
+
+class SlowRequestError(RefusedRequestError):
+    """The client takes too long to send its request."""
+
+
+class HandlerFailureError(RefusedRequestError):
+    """The handler raised where it must not: a defect of ours, which the log tells."""
+
+    def __init__(self) -> None:
+        super().__init__("unexpected error while answering the request")
+
+
+class ExcessiveRequestError(RefusedRequestError):
+    """The body is over a limit: it is not read to its end."""
 
 
 class BodyTooLargeError(ExcessiveRequestError):
@@ -52,6 +74,7 @@ class Head:
     version: str
     """`1.0` or `1.1`."""
     headers: Sequence[tuple[bytes, bytes]]
+    """As sent, equal names included. What follows a chunked body (trailers) is not among them."""
     fields: Mapping[bytes, bytes]
     """Headers by their name in lower case; the first of equal ones."""
     keep_alive: bool
@@ -63,9 +86,13 @@ class Head:
         return None if value is None else value.decode("utf-8", "surrogateescape")
 
     def header_texts(self) -> Iterable[tuple[str, str]]:
-        """All headers as sent."""
+        """Every header with the name as sent; of equal names, in whatever case, the first."""
+        seen = set[bytes]()
         for name, value in self.headers:
-            yield name.decode("latin-1"), value.decode("utf-8", "surrogateescape")
+            key = name.lower()
+            if key not in seen:
+                seen.add(key)
+                yield name.decode("latin-1"), value.decode("utf-8", "surrogateescape")
 
 
 class Request:

@@ -461,11 +461,11 @@ async def test_old_clients_may_keep_their_connection(start, connect, server):
         b"GET / HTTP/1.1\r\nnonsense\r\n\r\n",
     ],
 )
-async def test_garbage_is_not_answered(start, connect, server, garbage):
+async def test_garbage_is_refused(start, connect, server, garbage):
     client = await connect(await start(server))
     client.writer.write(garbage)
 
-    assert await client.is_closed()
+    assert (await client.reader.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
 async def test_clients_that_go_away_while_they_wait(start, connect, server):

@@ -165,10 +165,13 @@ async def test_a_chunked_body_over_the_limit_is_refused(client: Client) -> None:
     ],
     ids=lambda data: data[:24].decode("latin-1"),
 )
-async def test_unreadable_requests_close_their_connection_only(client: Client, data: bytes) -> None:
+async def test_unreadable_requests_are_told_and_close_their_connection_only(client: Client, data: bytes) -> None:
     async with client.connect() as healthy, client.connect() as connection:
         with suppress(ConnectionError):
             await connection.send(data)
+        answer = await connection.answer()
+        assert (answer.status, answer.headers["connection"]) == (400, "close")
+        assert json.loads(answer.body)["error"]
         assert await connection.rest() == b""
         await healthy.send(request())
         assert (await healthy.answer()).body == ANSWER
@@ -178,7 +181,35 @@ async def test_an_answer_that_is_owed_comes_before_the_closing(client: Client, s
     async with client.connect() as connection:
         await connection.send(request() + b"garbage\r\n\r\n")
         assert (await connection.answer()).body == ANSWER
+        assert (await connection.answer()).status == 400
         assert await connection.rest() == b""
+
+
+async def test_a_coding_that_is_not_supported_is_said(client: Client) -> None:
+    async with client.connect() as connection:
+        await connection.send(f"POST {INFER} HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n".encode())
+        answer = await connection.answer()
+    assert answer.status_line == "HTTP/1.1 501 Not Implemented"
+    assert json.loads(answer.body)["error"] == "Transfer-Encoding is 'gzip, chunked', only 'chunked' is supported"
+
+
+async def test_trailers_are_no_headers(server: FakeServer) -> None:
+    """A gateway in front of the server sets the header; a client cannot add to it behind its body."""
+    async with http_frontend(server, http_header_forward_pattern="x-.*") as client, client.connect() as connection:
+        head = f"POST {INFER} HTTP/1.1\r\nX-User: gateway\r\nx-user: second\r\nTransfer-Encoding: chunked\r\n\r\n"
+        chunk = b"%x\r\n%b\r\n" % (len(BODY), BODY)
+        await connection.send(head.encode() + chunk + b"0\r\nX-User: client\r\nX-More: client\r\n\r\n")
+        assert (await connection.answer()).body == ANSWER
+    assert server.requests[0].parameters == {"X-User": "gateway"}
+
+
+async def test_a_secret_that_is_no_text_is_refused(server: FakeServer) -> None:
+    restricted = ("inference:x-key=secret",)
+    async with http_frontend(server, http_restricted_api=restricted) as client, client.connect() as connection:
+        await connection.send(b"POST %b HTTP/1.1\r\nx-key: \xff\xfe\r\nContent-Length: 0\r\n\r\n" % INFER.encode())
+        assert (await connection.answer()).status == 403
+        await connection.send(request(head="x-key: secret\r\n"))
+        assert (await connection.answer()).body == ANSWER
 
 
 async def test_unknown_methods_are_refused_like_known_ones(client: Client) -> None:
@@ -235,6 +266,7 @@ async def test_stalled_clients_are_closed(server: FakeServer) -> None:
             assert len(listener.connections) == 3
             listener.close_stalled(now + 11)
             assert await silent.rest() == b""
+            assert (await slow.answer()).status == 408
             assert await slow.rest() == b""
             await idle.send(request())
             assert (await idle.answer()).body == ANSWER

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import MAXIMUM_CHUNKS
-from charonia_runtime.wires.http1.messages import BodyTooLargeError, Request, TooManyChunksError, UnreadableRequestError
+from charonia_runtime.wires.http1.messages import (
+    BodyTooLargeError,
+    RefusedRequestError,
+    Request,
+    TooManyChunksError,
+    UnreadableRequestError,
+)
 from charonia_runtime.wires.http1.reader import RequestReader
 
 LIMIT = 200_000
@@ -96,7 +102,8 @@ def test_a_request_has_its_headers() -> None:
     (request,) = reading.requests
 
     assert (request.head.method, request.path, request.head.version, request.keep_alive) == (b"GET", "/a", "1.0", True)
-    assert list(request.head.header_texts()) == [("X-One", "1"), ("x-one", "2"), ("Connection", "keep-alive")]
+    assert list(request.head.header_texts()) == [("X-One", "1"), ("Connection", "keep-alive")]
+    assert len(request.head.headers) == 3
     assert request.head.field_text("X-ONE") == "1"
     assert request.head.field_text("absent") is None
 
@@ -211,3 +218,53 @@ def test_known_heads_make_room_for_new_ones() -> None:
         Reading(heads).receive(message)
     assert heads.get(sent[0]) is None
     assert heads.get(sent[-1]) is not None
+
+
+def test_trailers_are_dropped() -> None:
+    reading = Reading()
+    reading.receive(b"POST / HTTP/1.1\r\nA: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: 2\r\nB: 3\r\n\r\n")
+    (request,) = reading.requests
+    assert list(request.head.header_texts()) == [("A", "1"), ("Transfer-Encoding", "chunked")]
+
+
+@pytest.mark.parametrize("unit", [b"a: b\r\n", b"X: " + b"a" * 5000, b"a" * 5000])
+def test_trailers_are_bounded(unit: bytes) -> None:
+    reading = Reading()
+    reading.receive(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n")
+    with pytest.raises(UnreadableRequestError):
+        reading.receive(unit * (200_000 // len(unit)))
+
+
+@pytest.mark.parametrize("start", [b"0", b"3;a=", b"3;"])
+def test_chunk_sizes_are_bounded(start: bytes) -> None:
+    reading = Reading()
+    reading.receive(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + start)
+    with pytest.raises(UnreadableRequestError):
+        reading.receive(b"0" * 200_000)
+
+
+@pytest.mark.parametrize(
+    ("head", "text"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n", "more than one Host header"),
+        (b"GET / HTTP/2.0\r\n\r\n", "the version is HTTP/2.0, only HTTP/1.0 and HTTP/1.1 are served here"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "Transfer-Encoding is 'gzip, chunked'"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", "'gzip, chunked'"),
+        (b"GET / HTTP/1.1\r\nX\0: a\r\n\r\n", "the request is not valid HTTP: Invalid header token"),
+        (b"\x16\x03\x01", "the request line is not HTTP"),
+    ],
+)
+def test_refusals_say_why_and_deliver_nothing(head: bytes, text: str) -> None:
+    reading = Reading()
+    with pytest.raises(RefusedRequestError) as refusal:
+        reading.receive(head + b"GET / HTTP/1.1\r\n\r\n")
+    assert text in str(refusal.value)
+    assert not reading.requests
+
+
+def test_an_offer_of_another_protocol_with_too_large_a_body_is_refused() -> None:
+    reading = Reading()
+    head = b"POST / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: x\r\nContent-Length: %d\r\n\r\n" % 10**15
+    with pytest.raises(BodyTooLargeError):
+        reading.receive(head + b"GET / HTTP/1.1\r\n\r\n")
+    assert not reading.requests
