@@ -1,26 +1,52 @@
 """
-Whether an object in the cluster still is what the operator wants of it.
+Whether an object in the cluster still is what the operator made of it.
 
-Compared are only the fields that the operator sets: others' fields (defaults, injected sidecars, HPA's) do not count.
-What the operator set before and does not want any more is known from `managedFields`, where the API server keeps it.
+Of each child the store keeps an imprint: the part of the object that the operator has set, as the API server keeps it.
+After an apply the imprint is remembered together with what was wanted: as long as neither changes, nothing is applied,
+however the API server, its defaults and its webhooks spell what was asked for.
+
+An operator that has just started remembers nothing. It compares values: others' fields (defaults, injected sidecars)
+do not count, and a field at its zero value (`false`, 0, "") is the same as one that is absent.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from charonia_operator.naming import FIELD_MANAGER, JSON
 from charonia_operator.spec.quantity import Quantity
 
-_NOT_OURS_TO_COMPARE = {"apiVersion", "kind"}
+_WHICH_OBJECT = {"apiVersion", "kind", "name", "namespace"}
+"""Said in every apply, and owned by no one."""
 _OF_QUANTITIES = {"requests", "limits"}
 _QUANTITIES = {"sizeLimit", "storage", "averageValue"}
 
 
-def differs(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether `wanted` must be applied to `live`."""
-    compared = {key: value for key, value in wanted.items() if key not in _NOT_OURS_TO_COMPARE}
-    return not _covers(live, compared, "") or _has_leftovers(_owned(live), wanted)
+@dataclass(frozen=True, slots=True)
+class Imprint:
+    """The part of an object that the operator has set: `fields` in the API server's notation, and their values."""
+
+    fields: JSON
+    values: Any
+
+    @classmethod
+    def of(cls, live: Mapping[str, Any]) -> "Imprint":
+        """Take it from an object as the API server gives it, with its `managedFields`."""
+        fields = _owned(live)
+        return cls(fields, _part(live, fields))
+
+    def differs(self, wanted: Mapping[str, Any]) -> bool:
+        """Whether `wanted` must be applied, going by values."""
+        compared = {key: value for key, value in wanted.items() if key not in _WHICH_OBJECT}
+        compared["metadata"] = {key: value for key, value in wanted["metadata"].items() if key not in _WHICH_OBJECT}
+        return not _covers(self.values, compared, "") or _has_leftovers(self.fields, wanted)
+
+
+def digest(body: Any) -> bytes:
+    """The same for equal JSON, other for other JSON."""
+    return hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def _owned(live: Mapping[str, Any]) -> JSON:
@@ -32,13 +58,33 @@ def _owned(live: Mapping[str, Any]) -> JSON:
     return {}
 
 
+def _part(live: Any, fields: Mapping[str, Any]) -> Any:
+    """The values that `live` has of these fields."""
+    inner = {mark: below for mark, below in fields.items() if mark != "."}
+    if not inner or live is None:
+        return live
+    if isinstance(live, Mapping):
+        named = {mark.removeprefix("f:"): below for mark, below in inner.items()}
+        return {name: _part(live[name], below) for name, below in named.items() if name in live}
+    items = (_item(live, json.loads(mark[2:])) if mark[0] == "k" else json.loads(mark[2:]) for mark in inner)
+    return [
+        _part(item, below)
+        for item, (mark, below) in zip(items, inner.items(), strict=True)
+        if item is not None and (mark[0] == "k" or item in live)
+    ]
+
+
 def _covers(live: Any, wanted: Any, name: str) -> bool:
     """Whether `live` has all that `wanted` has, under a field called `name`."""
+    if live is None and not wanted:
+        return True
     if isinstance(wanted, Mapping):
-        if not isinstance(live, Mapping):
-            return not wanted and live is None
+        if live is None:
+            return all(_covers(None, value, key) for key, value in wanted.items())
         inner = "quantity" if name in _OF_QUANTITIES else ""
-        return all(_covers(live.get(key), value, inner or key) for key, value in wanted.items())
+        return isinstance(live, Mapping) and all(
+            _covers(live.get(key), value, inner or key) for key, value in wanted.items()
+        )
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return _covers_list(live, wanted)
     if live == wanted:
@@ -47,13 +93,11 @@ def _covers(live: Any, wanted: Any, name: str) -> bool:
 
 
 def _covers_list(live: Any, wanted: Sequence[Any]) -> bool:
-    if not isinstance(live, Sequence) or isinstance(live, str):
-        return not wanted and live is None
-    if len(live) == len(wanted) and all(_covers(own, item, "") for own, item in zip(live, wanted, strict=True)):
-        return True
-    # Others may have put items of theirs between ours, where the list is one of named items.
-    named = all(isinstance(item, Mapping) for item in wanted)
-    return named and len(live) > len(wanted) and all(any(_covers(own, item, "") for own in live) for item in wanted)
+    if not isinstance(live, Sequence) or isinstance(live, str) or len(live) != len(wanted):
+        return False
+    return all(_covers(own, item, "") for own, item in zip(live, wanted, strict=True)) or all(
+        any(_covers(own, item, "") for own in live) for item in wanted
+    )
 
 
 def _canonical(value: Any) -> Any:
@@ -81,11 +125,11 @@ def _has_leftovers(owned: Mapping[str, Any], wanted: Any) -> bool:
     return False
 
 
-def _item(wanted: Any, keys: Mapping[str, Any]) -> Any:
+def _item(items: Any, keys: Mapping[str, Any]) -> Any:
     """The item of a list with these keys; a key that is left out has its default."""
-    if not isinstance(wanted, Sequence):
+    if not isinstance(items, Sequence):
         return None
-    for item in wanted:
-        if all(item.get(key, value) == value for key, value in keys.items()):
+    for item in items:
+        if isinstance(item, Mapping) and all(item.get(key, value) == value for key, value in keys.items()):
             return item
     return None

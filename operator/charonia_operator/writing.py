@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from charonia_operator.cluster import ClusterError
-from charonia_operator.drift import differs
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, ResourceKind, is_owned_by
 from charonia_operator.observation import Problem
 from charonia_operator.reasons import Reason
@@ -74,7 +73,7 @@ class ChildWriter:
                     self.store.put(kind, live)
             if live is not None and not _may_take(live, self.service):
                 return _name_conflict(kind, live)
-            if live is None or differs(child, live):
+            if self.store.drifted(kind, child):
                 _log.info(
                     "%s/%s: applying %s %s",
                     self.service.namespace,
@@ -82,7 +81,7 @@ class ChildWriter:
                     kind.kind,
                     child["metadata"]["name"],
                 )
-                self.store.put(kind, self.cluster.apply(kind, child))
+                self.store.applied(kind, child, self.cluster.apply(kind, child))
         except ClusterError as error:
             return _problem(error, kind)
         return None

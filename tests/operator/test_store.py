@@ -71,3 +71,30 @@ def test_an_object_that_changes_its_service():
 
     assert store.pods(KEY) == []
     assert store.pods(("default", "b"))
+
+
+def test_what_nobody_reads_is_not_kept():
+    """Of pods' `spec` only the node; nothing of objects that belong to no service."""
+    store = Store()
+    body = a_pod()
+    body["metadata"]["managedFields"] = [{"manager": "other"}]
+    body |= {"spec": {"nodeName": "n", "containers": [{"name": "server"}]}, "status": {"podIP": "10.0.0.1"}}
+    foreign = a_pod("foreign")
+    del foreign["metadata"]["labels"]
+
+    store.put(POD, body)
+    store.put(POD, foreign)
+
+    del body["metadata"]["managedFields"]
+    assert store.pods(KEY) == [body | {"spec": {"nodeName": "n"}}]
+    assert len(store._entries) == 1
+
+
+def test_a_list_of_some_namespaces_leaves_the_others():
+    store = Store()
+    store.put(POD, a_pod())
+
+    assert store.replace(POD, [], store.mark(), ["other"]) == set()
+    assert store.pods(KEY)
+    assert store.replace(POD, [], store.mark(), ["default"]) == {KEY}
+    assert store.pods(KEY) == []
