@@ -30,6 +30,8 @@ def test_a_sequence_that_has_begun_may_end(tmp_path):
             assert time.monotonic() < deadline
         assert ask(server, 7) == (200, [1, 2, 3, 4])
         assert ask(server, 8, start=True) == (503, STOPPING)
+        assert ask(server, 7, start=True) == (503, STOPPING)
         assert ask(server, 7, end=True) == (200, [1, 2, 3, 4])
         assert server.process.wait(20) == 0
-    assert "Found 1 live sequences" in server.log
+    assert "Found 1 model versions that have in-flight inferences" in server.log
+    assert "Model 'simple' (version 1) has 1 in-flight inferences" in server.log

@@ -22,7 +22,7 @@ async def finish_sequences(loader: ModelLoader, timeout_seconds: float) -> None:
     """
     Let models begin no new sequences, and wait until those that live have ended or have been silent for too long.
 
-    Says each second how many there are. Those that are left when the time is over are left.
+    Logs each second what is in flight. Sequences that are left when the time is over are left.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + timeout_seconds
@@ -32,7 +32,7 @@ async def finish_sequences(loader: ModelLoader, timeout_seconds: float) -> None:
     while (live := sum(copy.live_sequences for copy in loader.copies)) and clock() < deadline:
         if clock() >= said + _REPORT_SECONDS:
             said = clock()
-            logger.info("Timeout %d: Found %d live sequences", round(deadline - said), live)
+            _report_in_flight(loader, round(deadline - said))
         await asyncio.sleep(_LOOK_SECONDS)
     if live:
         logger.warning("%d live sequences are cut off", live)
@@ -95,7 +95,8 @@ async def _within(deadline: float, work: Coroutine[Any, Any, None], report: Call
 
 
 def _report_in_flight(loader: ModelLoader, left: int) -> None:
-    busy = [(copy, count) for copy in loader.copies if (count := copy.in_flight)]
+    """Log the requests in flight of each version; an open sequence is one of them, as in Triton."""
+    busy = [(copy, count) for copy in loader.copies if (count := max(copy.in_flight, copy.live_sequences))]
     logger.info("Timeout %d: Found %d model versions that have in-flight inferences", left, len(busy))
     for copy, count in busy:
         logger.info("Model '%s' (version %d) has %d in-flight inferences", copy.config.name, copy.version, count)

@@ -640,7 +640,7 @@ async def test_sequences_are_finished_and_others_refused(sequences, caplog):
     await finishing
     with pytest.raises(UnavailableError, match="has stopped accepting new inference requests"):
         await in_sequence(sequences, start=True)
-    assert "Timeout 600: Found 1 live sequences" in caplog.messages
+    assert "Timeout 600: Found 1 model versions that have in-flight inferences" in caplog.messages
 
 
 async def test_sequences_that_do_not_end_are_cut_off(sequences, caplog):

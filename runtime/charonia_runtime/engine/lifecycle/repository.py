@@ -85,11 +85,11 @@ class ModelRepositories:
         self, directories: Iterable[Path], config_name: str = "", refresh: Callable[[], None] | None = None
     ) -> None:
         """
-        Take each directory once, whatever path it is named by: Triton does so for paths that are written alike.
+        Take each directory once, also when its path is given twice; Triton keeps its repositories in a set.
 
         `refresh` brings directories that are copies in line with what they are copies of; it may raise.
         """
-        self.directories = tuple({os.path.realpath(directory): directory for directory in directories}.values())
+        self.directories = tuple({os.path.normpath(directory): directory for directory in directories}.values())
         self._refresh = refresh
         self._config_name = config_name
 

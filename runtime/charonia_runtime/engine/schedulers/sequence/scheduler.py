@@ -91,16 +91,16 @@ class SequenceScheduler:
         if sequence is not None and sequence.idle_at_ns <= now_ns and sequence.is_idle:
             self._end_silent(sequence, now_ns)
             sequence = self._open.get(place.correlation_id)
+        if sequence is None and not place.start:
+            raise InvalidArgumentError(
+                f"inference request for sequence {place.correlation_id} to model '{self._model}' must specify the "
+                "START flag on the first request of the sequence"
+            )
+        if place.start and not (self.begins or self._batching.iterative or request.callers):
+            raise UnavailableError(
+                "Server is stopping, scheduler for model has stopped accepting new inference requests"
+            )
         if sequence is None:
-            if not place.start:
-                raise InvalidArgumentError(
-                    f"inference request for sequence {place.correlation_id} to model '{self._model}' must specify the "
-                    "START flag on the first request of the sequence"
-                )
-            if not (self.begins or self._batching.iterative or request.callers):
-                raise UnavailableError(
-                    "Server is stopping, scheduler for model has stopped accepting new inference requests"
-                )
             sequence = self._begin(place.correlation_id, now_ns)
         elif place.start:
             logger.warning(
