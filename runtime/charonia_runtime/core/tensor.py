@@ -1,7 +1,7 @@
 """A named tensor, and the places where its bytes may lie."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -13,6 +13,8 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.device import DeviceArray, DeviceBuffer
 from charonia_runtime.core.errors import InvalidArgumentError
 
+MAXIMUM_RANK = 1024
+"""Dimensions of a tensor at most, in requests and configurations: ten times what any library of arrays has."""
 _LENGTH = struct.Struct("<I")
 
 
@@ -141,6 +143,17 @@ def unpack_bytes(buffer: memoryview, name: str) -> list[bytes]:
         elements.append(bytes(buffer[at : at + length]))
         at += length
     return elements
+
+
+def rank_mistake(shape: Sized) -> str:
+    """
+    Return what is wrong with the number of a shape's dimensions; empty when nothing is.
+
+    Nothing may multiply, print or remember a client's sizes before: the product of many large ones takes a time that
+    grows with the square of their number.
+    """
+    rank = len(shape)
+    return "" if rank <= MAXIMUM_RANK else f"has {rank} dimensions, at most {MAXIMUM_RANK} are accepted"
 
 
 def shape_text(shape: Sequence[int]) -> str:

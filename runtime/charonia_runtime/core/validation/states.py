@@ -6,6 +6,7 @@ from typing import Any
 from charonia_runtime.core.config import InstanceKind, ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.scheduling import SequenceBatching
+from charonia_runtime.core.tensor import rank_mistake
 
 
 def validate_states(config: ModelConfig) -> None:
@@ -22,6 +23,9 @@ def validate_states(config: ModelConfig) -> None:
         if name in names:
             raise InvalidArgumentError(f"State input name '{name}' specified more than once.")
         names.add(name)
+        mistake = rank_mistake(state["dims"])
+        if mistake:
+            raise InvalidArgumentError(f"state input '{name}' {mistake} for {config.name}")
         _check_initial_state(name, state)
         _check_growable_memory(name, state, config)
 

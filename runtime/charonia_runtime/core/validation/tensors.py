@@ -7,6 +7,7 @@ from charonia_runtime.core.backend import BackendTraits
 from charonia_runtime.core.config import BatchInput, BatchOutput, ModelConfig, TensorFormat, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.tensor import rank_mistake
 
 _TENSORRT = "tensorrt_plan"
 _LARGEST_INT64 = 2**63 - 1
@@ -58,6 +59,9 @@ def _shape_mistake(spec: TensorSpec, *, batches: bool) -> str:
         return "must specify 'data_type'"
     if not spec.dims:
         return "must specify 'dims'"
+    mistake = rank_mistake(spec.dims) or rank_mistake(spec.reshape or ())
+    if mistake:
+        return mistake
     if spec.reshape == () and not batches:
         return "cannot have empty reshape for non-batching model as scalar tensors are not supported"
     if _wrong_sizes(spec.dims):

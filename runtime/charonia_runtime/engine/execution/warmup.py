@@ -10,7 +10,7 @@ from charonia_runtime.core.config import ModelConfig, WarmupData, WarmupInput, W
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
-from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.core.tensor import Tensor, rank_mistake
 from charonia_runtime.engine.execution.admission import Admission
 from charonia_runtime.engine.execution.model_paths import read_model_file
 
@@ -95,6 +95,9 @@ def _make_request(config: ModelConfig, inputs: Mapping[str, Tensor], sink: _Sink
 def _make_tensor(config: ModelConfig, name: str, given: WarmupInput, directory: Path) -> Tensor:
     if given.data is None:
         raise InvalidArgumentError(f"{_PREFIX}warmup setting expects input '{name}' to have input_data_type set")
+    mistake = rank_mistake(given.dims)
+    if mistake:
+        raise InvalidArgumentError(f"{_PREFIX}warmup input '{name}' {mistake}")
     if any(dim < 0 for dim in given.dims):
         raise InvalidArgumentError(
             f"warmup setting expects all variable-size dimensions are specified for input '{name}'"

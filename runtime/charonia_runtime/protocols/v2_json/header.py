@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.request import ParameterValue, RequestedOutput, SequenceId
-from charonia_runtime.core.tensor import SharedMemoryRef, shape_text
+from charonia_runtime.core.tensor import SharedMemoryRef, rank_mistake, shape_text
 from charonia_runtime.protocols import json_text
 from charonia_runtime.protocols.v2_json.data import decode_data
 from charonia_runtime.protocols.v2_json.large_arrays import FROM_BYTES, LargeTextReader
@@ -186,6 +186,9 @@ class _HeaderReader:
 
 def _shape(name: str, members: dict[str, Any]) -> tuple[int, ...]:
     sizes = _member("shape", json_text.as_array, members)
+    mistake = rank_mistake(sizes)
+    if mistake:
+        raise InvalidArgumentError(f"invalid shape for input '{name}': it {mistake}")
     shape = tuple([_parse("shape", json_text.as_unsigned, size) for size in sizes])
     if max(shape, default=0) > _MAXIMUM_INT64:
         raise InvalidArgumentError(

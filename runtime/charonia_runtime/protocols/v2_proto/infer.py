@@ -8,7 +8,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, RequestedOutput, ResponseSink
-from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
+from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, rank_mistake
 from charonia_runtime.protocols.v2_proto import parse
 from charonia_runtime.protocols.v2_proto.contents import read_contents
 from charonia_runtime.protocols.v2_proto.parameters import read_output, read_parameters, read_region
@@ -92,6 +92,9 @@ class InferMessage:
                 raise InvalidArgumentError(
                     f"unable to find data for input tensor '{name}' for model '{self.model_name}' in request."
                 )
+            mistake = rank_mistake(tensor.shape)
+            if mistake:
+                raise InvalidArgumentError(f"{request.error_prefix}invalid shape for input '{name}': it {mistake}")
             request.inputs[name] = Tensor(name, datatype, tuple(tensor.shape), data)
 
     def _unusual(self, tensor: Any, datatype: DataType, region: SharedMemoryRef | None) -> memoryview | SharedMemoryRef:

@@ -122,3 +122,15 @@ def test_metric_tags_must_be_labels() -> None:
     for tag in ("a-b", "a b", "é", "a\n"):
         with pytest.raises(InvalidArgumentError, match="only letters, digits and underscores"):
             refuse_unsupported(a_config(metric_tags={tag: "x"}))
+
+
+def test_more_dimensions_than_any_array_has_are_refused_before_they_are_multiplied() -> None:
+    many = "9223372036854775807," * 200_000 + "1"
+    for text in (
+        f'input{{name:"I" data_type:TYPE_INT32 dims:[{many}]}}',
+        f'output{{name:"O" data_type:TYPE_INT32 dims:[{many}]}}',
+        f'max_batch_size:1 input{{name:"I" data_type:TYPE_INT32 dims:[1] reshape{{shape:[{many}]}}}}',
+        f'sequence_batching{{state{{input_name:"S" output_name:"S" data_type:TYPE_INT32 dims:[{many}]}}}}',
+    ):
+        with pytest.raises(InvalidArgumentError, match="has 200001 dimensions, at most 1024 are accepted"):
+            load(poll("m", f'backend:"python" {text}'))

@@ -158,3 +158,11 @@ async def test_an_error_of_the_model_fails_the_load(tmp_path):
     with pytest.raises(InferenceError) as caught:
         await load(tmp_path, config(sample(batch_size=2)), execute)
     assert caught.value.message == "failed to run warmup sample 's': no; no; "
+
+
+def test_a_sample_of_many_dimensions_is_refused_before_they_are_multiplied(tmp_path):
+    many = WarmupInput(DataType.INT32, (2**63 - 1,) * 100_000, WarmupData.ZERO)
+    with pytest.raises(
+        InvalidArgumentError, match="warmup input 'IN' has 100000 dimensions, at most 1024 are accepted"
+    ):
+        read_warmups(config(sample(many)), tmp_path)

@@ -350,3 +350,10 @@ def test_numbers_by_the_megabyte_are_called_slow() -> None:
     assert not InferMessage(small.SerializeToString()).is_slow
     assert InferMessage(large.SerializeToString()).is_slow
     assert not InferMessage(raw.SerializeToString()).is_slow
+
+
+def test_a_shape_of_many_sizes_is_refused_before_they_are_multiplied() -> None:
+    document = {"model_name": "m", "inputs": [tensor(shape=[2**62] * 100_000)], "raw_input_contents": ["AAAA"]}
+    assert refused(document) == (
+        "[request id: <id_unknown>] invalid shape for input 'IN': it has 100000 dimensions, at most 1024 are accepted"
+    )
