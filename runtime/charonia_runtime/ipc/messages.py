@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from charonia_runtime.core.errors import ErrorCode
 from charonia_runtime.core.request import ParameterValue
 from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.core.texts import utf8_bytes, utf8_text
 from charonia_runtime.ipc.frames import Frame
 from charonia_runtime.ipc.packing import LayoutCodec, LayoutMemory, LayoutReader, Packer, TensorPlace, View
 
@@ -65,7 +66,7 @@ def pack_request(
     if isinstance(correlation_id, str):
         rest = {**rest, "correlation_id": correlation_id}
         correlation_id = 0
-    raw_id = request.id.encode() if request.id else b""
+    raw_id = utf8_text(request.id).encode() if request.id else b""
     names = _encode_names(request.output_names) if request.output_names else b""
     if len(raw_id) > 0xFFFF or len(names) > 0xFFFF:
         rest = {**rest, "id": request.id, "output_names": request.output_names}
@@ -158,7 +159,7 @@ def pack_outputs(packer: Packer, count: int) -> None:
 
 def pack_response(packer: Packer, response: ResponseRecord) -> None:
     """Add a response to a frame."""
-    raw_message = response.message.encode("utf-8", "surrogateescape") if response.message else b""
+    raw_message = utf8_bytes(response.message) if response.message else b""
     raw_parameters = json.dumps(response.parameters).encode() if response.parameters else b""
     code = _CODE_NUMBERS[response.code.value]
     outputs = response.outputs

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.core.tensor import Tensor
+from charonia_runtime.core.texts import utf8_text
 from charonia_runtime.ipc.arena import Arena, Block
 from charonia_runtime.ipc.frames import ALIGNMENT, HEADER, MAX_BODY_BYTES, Frame
 
@@ -95,7 +96,7 @@ class LayoutCodec:
 
 
 def _describe(name: str, datatype: DataType, shape: tuple[int, ...]) -> bytes:
-    raw = name.encode()
+    raw = utf8_text(name).encode()
     if len(raw) > 0x7FFF or len(shape) > 0xFF:
         raise InternalError(f"tensor '{name[:64]}' has a name or a shape that is too long")
     fields = _DESCRIPTOR.pack(_TYPE_NUMBERS[datatype.wire_name], len(shape), len(raw))

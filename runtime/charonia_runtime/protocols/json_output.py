@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from charonia_runtime.core.texts import utf8_bytes
+
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 _ESCAPES = {
     byte: f"\\u{byte:04X}".encode() for byte in range(32)
@@ -42,7 +44,7 @@ def render(value: Any) -> bytes:
 
 def render_text(text: str | bytes) -> bytes:
     """A string in quotation marks. Surrogate escapes become the bytes that they stand for."""
-    raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    raw = utf8_bytes(text) if isinstance(text, str) else text
     if _ESCAPED.search(raw) is not None:
         raw = _ESCAPED.sub(_escape, raw)
     return b'"%b"' % raw

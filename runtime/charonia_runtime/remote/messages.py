@@ -18,6 +18,7 @@ from charonia_runtime.core.request import (
     SequenceId,
 )
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
+from charonia_runtime.core.texts import utf8_text
 from charonia_runtime.ipc.frames import Frame
 from charonia_runtime.ipc.messages import (
     HELD_BACK,
@@ -236,7 +237,7 @@ def _parse_response(reader: LayoutReader) -> _ResponseLayout:
 
 @lru_cache(maxsize=1024)
 def _model(name: str, version: int) -> bytes:
-    raw = name.encode()
+    raw = utf8_text(name).encode()
     return _MODEL.pack(version, len(raw)) + raw
 
 

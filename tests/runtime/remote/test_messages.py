@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode
+from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode, InternalError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput, SequenceId
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from charonia_runtime.ipc.frames import Frame
@@ -105,5 +105,6 @@ def test_responses(sent, request_id):
 
 def test_what_no_frame_can_hold_is_an_error_of_the_request():
     packer = ChannelEnds().packer()
-    with pytest.raises(UnicodeError):
-        add_request(packer, InferenceRequest("m", {}, RecordingSink(), id="\ud800"), None)
+    tensor = Tensor("N" * 40_000, DataType.UINT8, (1,), memoryview(b"1"))
+    with pytest.raises(InternalError, match="too long"):
+        add_request(packer, InferenceRequest("m", {tensor.name: tensor}, RecordingSink()), None)

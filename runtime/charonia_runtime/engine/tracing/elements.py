@@ -5,6 +5,7 @@ from typing import Any
 
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, unpack_bytes
+from charonia_runtime.core.texts import utf8_text
 from charonia_runtime.engine.tracing.request_trace import RequestTrace
 
 
@@ -42,10 +43,10 @@ def computing_of(trace: RequestTrace) -> list[tuple[str, int]]:
 
 def _model(trace: RequestTrace) -> dict[str, Any]:
     element: dict[str, Any] = {
-        "id": trace.id, "model_name": trace.model_name, "model_version": trace.model_version
+        "id": trace.id, "model_name": utf8_text(trace.model_name), "model_version": trace.model_version
     }  # fmt: skip
     if trace.request_id:
-        element["request_id"] = trace.request_id
+        element["request_id"] = utf8_text(trace.request_id)
     if trace.parent_id:
         element["parent_id"] = trace.parent_id
     return element
@@ -62,7 +63,7 @@ def _tensor(trace: RequestTrace, activity: str, tensor: Tensor) -> dict[str, Any
         "id": trace.id,
         "activity": activity,
         "tensor": {
-            "name": tensor.name,
+            "name": utf8_text(tensor.name),
             "data": _data_text(tensor),
             "shape": ",".join(map(str, tensor.shape)),
             "dtype": tensor.datatype.wire_name,

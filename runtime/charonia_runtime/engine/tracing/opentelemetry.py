@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, SpanKind, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from charonia_runtime.core.texts import utf8_text
 from charonia_runtime.engine.tracing.elements import computing_of
 from charonia_runtime.engine.tracing.request_trace import RequestTrace
 from charonia_runtime.engine.tracing.sampling import Sampler
@@ -100,7 +101,7 @@ class OpenTelemetryTraces:
             wall_ns, remote = _wall_ns(), self._remote(trace)
             outer = self._begin_outer(trace, wall_ns, remote)
             around = set_span_in_context(outer, remote)
-        model = self._start(trace.model_name, trace.start_ns + wall_ns, around)
+        model = self._start(utf8_text(trace.model_name), trace.start_ns + wall_ns, around)
         spans = trace.spans = _Spans(outer, model, set_span_in_context(model, around), wall_ns)
         return spans
 
@@ -114,12 +115,12 @@ class OpenTelemetryTraces:
 
     def _end_model(self, trace: RequestTrace, spans: _Spans) -> None:
         span, wall_ns = spans.model, spans.wall_ns
-        span.set_attribute("triton.model_name", trace.model_name)
+        span.set_attribute("triton.model_name", utf8_text(trace.model_name))
         span.set_attribute("triton.model_version", trace.model_version)
         span.set_attribute("triton.trace_id", trace.id)
         span.set_attribute("triton.trace_parent_id", trace.parent_id)
         if trace.request_id:
-            span.set_attribute("triton.request_id", trace.request_id)
+            span.set_attribute("triton.request_id", utf8_text(trace.request_id))
         computing = computing_of(trace)
         if computing:
             _end(self._start("compute", computing[0][1] + wall_ns, spans.inside), computing, wall_ns)

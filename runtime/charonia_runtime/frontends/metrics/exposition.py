@@ -13,6 +13,8 @@ from typing import Final
 
 from prometheus_client import Metric
 
+from charonia_runtime.core.texts import utf8_text
+
 CONTENT_TYPE: Final = "text/plain; charset=utf-8"
 
 _LINES_AT_ONCE: Final = 256
@@ -27,7 +29,7 @@ def render(families: Iterable[Metric]) -> Iterator[str]:
     """The text of all families, in pieces that take a millisecond; a family without series has no text at all."""
     for family in families:
         if family.samples:
-            text = family.documentation.translate(_HELP_ESCAPES)
+            text = utf8_text(family.documentation).translate(_HELP_ESCAPES)
             yield f"# HELP {family.name} {text}\n# TYPE {family.name} {family.type}\n"
             last = _LAST_LABELS.get(family.type, "")
             for start in range(0, len(family.samples), _LINES_AT_ONCE):
@@ -41,10 +43,18 @@ def label_text(labels: Mapping[str, str], last: str = "") -> str:
     """Labels in braces, by the order of their names' bytes; the one called `last` comes last."""
     if not labels:
         return ""
-    pairs = [f'{_label_name(name)}="{labels[name].translate(_ESCAPES)}"' for name in sorted(labels) if name != last]
+    pairs = [
+        f'{_label_name(name)}="{utf8_text(labels[name]).translate(_ESCAPES)}"'
+        for name in sorted(labels)
+        if name != last
+    ]
     if last in labels:
         pairs.append(f'{last}="{labels[last]}"')
     return "{" + ",".join(pairs) + "}"
+
+
+def _label_value(value: str) -> str:
+    return utf8_text(value).translate(_ESCAPES)
 
 
 def number(value: float) -> str:

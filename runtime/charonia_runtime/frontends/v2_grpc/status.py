@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from charonia_runtime.core.errors import ErrorCode, InferenceError, InternalError, UnavailableError
-from charonia_runtime.protocols.v2_proto import text_of
+from charonia_runtime.core.texts import utf8_text
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ _BYTES_OF_A_CHARACTER_AT_MOST: Final = 12
 def status_of(error: Exception) -> Status:
     """The status that tells a client of an error. What is no InferenceError is logged and not told."""
     known = error if isinstance(error, InferenceError) else unexpected(error)
-    return Status(_CODES[known.code], shortened(text_of(known.message)))
+    return Status(_CODES[known.code], shortened(utf8_text(known.message)))
 
 
 def shortened(text: str) -> str:

@@ -28,8 +28,3 @@ def kind_of(parameter: Any) -> str | None:
     """Which field of a parameter's `oneof` is set."""
     kind: str | None = parameter.WhichOneof("parameter_choice")
     return kind
-
-
-def text_of(text: str) -> str:
-    """A text that protobuf and gRPC accept: half surrogates, which UTF-8 cannot carry, become escapes."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

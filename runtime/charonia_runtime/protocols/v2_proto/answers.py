@@ -14,7 +14,8 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse, ModelStreamInferRe
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.core.request import InferenceResponse, ParameterValue
 from charonia_runtime.core.tensor import SharedMemoryRef
-from charonia_runtime.protocols.v2_proto import MAX_MESSAGE_BYTES, text_of
+from charonia_runtime.core.texts import utf8_bytes, utf8_text
+from charonia_runtime.protocols.v2_proto import MAX_MESSAGE_BYTES
 from charonia_runtime.protocols.v2_proto.parameters import write_parameters
 from charonia_runtime.protocols.v2_proto.wire import prefix
 
@@ -58,7 +59,7 @@ def encode_stream_response(response: InferenceResponse) -> list[Piece]:
 
 def encode_stream_error(text: str, identifier: str, model_name: str, version_text: str, *, final: bool) -> bytes:
     """An answer of a stream that carries the error of an execution; the rest is as in the request."""
-    message = ModelStreamInferResponse(error_message=text_of(text))
+    message = ModelStreamInferResponse(error_message=utf8_text(text))
     _identify(message.infer_response, identifier, model_name, version_text, final=final)
     return bytes(message.SerializeToString())
 
@@ -72,7 +73,7 @@ def encode_stream_end(identifier: str, model_name: str, version_text: str) -> by
 
 def encode_stream_rejection(text: str, identifier: str) -> bytes:
     """An answer of a stream to a request that was refused before it was executed."""
-    message = ModelStreamInferResponse(error_message=text_of(text))
+    message = ModelStreamInferResponse(error_message=utf8_text(text))
     message.infer_response.SetInParent()
     message.infer_response.id = identifier
     return bytes(message.SerializeToString())
@@ -81,7 +82,7 @@ def encode_stream_rejection(text: str, identifier: str) -> bytes:
 def _pieces(response: InferenceResponse) -> list[Piece]:
     pieces: list[Piece] = [_model(response.model_name, response.model_version)]
     if response.id:
-        raw_id = response.id.encode()
+        raw_id = utf8_bytes(response.id)
         pieces += (prefix(_ID, len(raw_id)), raw_id)
     outputs = response.outputs
     for tensor in outputs:
@@ -110,7 +111,7 @@ def _model(name: str, version: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _output(name: str, datatype: str, shape: tuple[int, ...]) -> bytes:
-    message = ModelInferResponse.InferOutputTensor(name=name, datatype=datatype, shape=shape)
+    message = ModelInferResponse.InferOutputTensor(name=utf8_text(name), datatype=datatype, shape=shape)
     content = bytes(message.SerializeToString())
     return prefix(_OUTPUT, len(content)) + content
 

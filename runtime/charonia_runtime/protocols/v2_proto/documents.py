@@ -8,6 +8,7 @@ from tritonclient.grpc import service_pb2
 from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.server import ModelMetadata, ServerMetadata, TensorMetadata, VersionStatistics
 from charonia_runtime.core.statistics import BatchStatistics, Duration, ModelStatistics, ResponseStatistics
+from charonia_runtime.core.texts import utf8_text
 from charonia_runtime.protocols.model_config import to_message
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto import parse
@@ -58,7 +59,7 @@ def encode_server_metadata(metadata: ServerMetadata) -> bytes:
 
 def encode_model_metadata(metadata: ModelMetadata) -> bytes:
     message = service_pb2.ModelMetadataResponse(
-        name=metadata.name,
+        name=utf8_text(metadata.name),
         versions=[str(version) for version in metadata.versions],
         platform=metadata.platform,
         inputs=[_tensor(tensor) for tensor in metadata.inputs],
@@ -86,7 +87,7 @@ def _tensor(tensor: TensorMetadata) -> Any:
 def _statistics(served: VersionStatistics) -> Any:
     statistics = served.statistics
     return service_pb2.ModelStatistics(
-        name=served.name,
+        name=utf8_text(served.name),
         version=str(served.version),
         last_inference=statistics.last_inference_ms,
         inference_count=statistics.inference_count,

@@ -6,6 +6,7 @@ from typing import Any
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, ParameterValue, RequestedOutput, SequenceId
 from charonia_runtime.core.tensor import SharedMemoryRef
+from charonia_runtime.core.texts import utf8_text
 from charonia_runtime.protocols.v2_proto import kind_of
 
 EMPTY_FINAL = "triton_enable_empty_final_response"
@@ -95,7 +96,8 @@ def read_output(message: Any) -> RequestedOutput:
 
 def write_parameters(parameters: Mapping[str, ParameterValue], entries: Any) -> None:
     """Fill a response's map."""
-    for name, value in parameters.items():
+    for key, value in parameters.items():
+        name = utf8_text(key)
         if isinstance(value, bool):
             entries[name].bool_param = value
         elif isinstance(value, int):
@@ -103,7 +105,7 @@ def write_parameters(parameters: Mapping[str, ParameterValue], entries: Any) -> 
         elif isinstance(value, float):
             entries[name].double_param = value
         else:
-            entries[name].string_param = value
+            entries[name].string_param = utf8_text(value)
 
 
 def _expect(name: str, parameter: Any, kind: str | None, allowed: tuple[str, ...]) -> Any:

@@ -7,6 +7,7 @@ from tritonclient.grpc import service_pb2
 
 from charonia_runtime.core.errors import InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.server import IndexEntry
+from charonia_runtime.core.texts import utf8_text
 from charonia_runtime.protocols.v2_proto import kind_of, parse
 
 _FILE_PREFIX = "file:"
@@ -39,10 +40,10 @@ def encode_index(entries: Sequence[IndexEntry]) -> bytes:
     message = service_pb2.RepositoryIndexResponse(
         models=[
             service_pb2.RepositoryIndexResponse.ModelIndex(
-                name=entry.name,
+                name=utf8_text(entry.name),
                 version="" if entry.version is None else str(entry.version),
                 state=entry.state or "",
-                reason=entry.reason or "",
+                reason=utf8_text(entry.reason or ""),
             )
             for entry in entries
         ]
