@@ -1,5 +1,6 @@
 """Blocks of shared memory that one end of a channel hands out: a first-fit allocator that grows by whole segments."""
 
+import os
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -204,7 +205,11 @@ class Arena:
                     f"control the shared memory region size. Error: {error.strerror}"
                 ) from error
             number = next(self._numbers)
-            self._announce(number, descriptor, size)
+            try:
+                self._announce(number, descriptor, size)
+            except OSError as error:
+                os.close(descriptor)
+                raise InternalError(f"a new segment of shared memory cannot be announced: {error.strerror}") from None
             self._pools.append(_Pool(self._segments.add(number, descriptor, size), 0, size))
             return
 

@@ -6,6 +6,7 @@ End of file means that the peer is gone. Descriptors of shared-memory segments t
 
 import array
 import asyncio
+import logging
 import os
 import socket
 import struct
@@ -15,10 +16,14 @@ from contextlib import suppress
 from threading import RLock
 
 from charonia_runtime.core.errors import InternalError
-from charonia_runtime.ipc.frames import Frame, FrameKind, FrameReader, encode_frame
+from charonia_runtime.ipc.frames import MAX_BODY_BYTES, Frame, FrameKind, FrameReader, encode_frame
+
+logger = logging.getLogger(__name__)
 
 _DESCRIPTORS_PER_MESSAGE = 16
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_DESCRIPTORS_PER_MESSAGE * 4)
+_MOST_DESCRIPTORS = 64
+"""So many may wait for the frames that name them."""
 _SEGMENT_SIZE = struct.Struct("<Q")
 
 
@@ -31,15 +36,20 @@ class _Receiver:
 
     __slots__ = ("_descriptors", "_reader", "_socket", "take")
 
-    def __init__(self, sock: socket.socket, *, writable: bool) -> None:
+    def __init__(self, sock: socket.socket, *, writable: bool, most_bytes: int) -> None:
         self._socket = sock
-        self._reader = FrameReader(writable=writable)
+        self._reader = FrameReader(writable=writable, most_bytes=most_bytes)
         self._descriptors: deque[int] = deque()
         self.take: Callable[[], Frame | None] = self._reader.take
         """The next frame that was read; None without."""
 
     def read(self) -> None:
-        """Read once. Raises ChannelClosedError at the end of file, BlockingIOError when nothing is due."""
+        """
+        Read once.
+
+        Raises ChannelClosedError at the end of file, BlockingIOError when nothing is due, InternalError when more
+        descriptors come than frames that name them.
+        """
         try:
             size, ancillary, _, _ = self._socket.recvmsg_into([self._reader.space()], _ANCILLARY_BYTES)
         except (BlockingIOError, TimeoutError):
@@ -51,7 +61,14 @@ class _Receiver:
                 self._descriptors.extend(array.array("i", data[: len(data) - len(data) % 4]))
         if size == 0:
             raise ChannelClosedError
+        if len(self._descriptors) > _MOST_DESCRIPTORS:
+            raise InternalError("malformed frame: descriptors without segments")
         self._reader.received(size)
+
+    @property
+    def is_amid_frame(self) -> bool:
+        """Whether a frame has arrived in part, once no whole one is left to take."""
+        return self._reader.is_amid_frame
 
     def take_segment(self, frame: Frame) -> tuple[int, int, int]:
         """Number, descriptor and size of the segment that a SEGMENT frame announces."""
@@ -80,10 +97,11 @@ def _segment_frame(number: int, size: int) -> bytes:
 class BlockingChannel:
     """An end that blocks. Any thread may send; one at a time may receive. Received bodies are writable."""
 
-    def __init__(self, sock: socket.socket, *, writable: bool = True) -> None:
+    def __init__(self, sock: socket.socket, *, writable: bool = True, most_bytes: int = MAX_BODY_BYTES) -> None:
+        """`most_bytes` limits the bodies of received frames."""
         sock.setblocking(True)
         self.socket = sock
-        self._receiver = _Receiver(sock, writable=writable)
+        self._receiver = _Receiver(sock, writable=writable, most_bytes=most_bytes)
         self._sending = RLock()  # a frame that is collected while its thread sends may send, too
 
     def send(self, frame: bytes) -> bool:
@@ -105,7 +123,12 @@ class BlockingChannel:
             raise ChannelClosedError from None
 
     def receive(self) -> Frame:
-        """The next frame. Raises ChannelClosedError at the end, TimeoutError after the socket's timeout."""
+        """
+        The next frame.
+
+        Raises ChannelClosedError at the end, TimeoutError after the socket's timeout, InternalError for what is no
+        frame.
+        """
         receiver = self._receiver
         while (frame := receiver.take()) is None:
             receiver.read()
@@ -127,8 +150,9 @@ class LoopChannel:
     """
     An end on an event loop, made of a blocking one that is not used any more.
 
-    `received` is called with each frame, `closed` once when the peer is gone. Sending never blocks: what the socket
-    does not take waits here.
+    `received` is called with each frame, `closed` once when the peer is gone. A peer that sends what is no frame counts
+    as gone, and with `stall_seconds` so does one that leaves a frame unfinished for that time, or up to twice as long.
+    Sending never blocks: what the socket does not take waits here.
     """
 
     def __init__(
@@ -137,8 +161,13 @@ class LoopChannel:
         loop: asyncio.AbstractEventLoop,
         received: Callable[[Frame], None],
         closed: Callable[[], None],
+        *,
+        stall_seconds: float = 0,
     ) -> None:
         self._socket, self._receiver = channel.hand_over()
+        self._stall_seconds = stall_seconds
+        self._stall: asyncio.TimerHandle | None = None
+        self._has_heard = False
         self._loop = loop
         self._received = received
         self._closed = closed
@@ -195,6 +224,8 @@ class LoopChannel:
         if not self._open:
             return
         self._open = False
+        if self._stall is not None:
+            self._stall.cancel()
         self._loop.remove_reader(self._socket)
         if self._waiting:
             self._loop.remove_writer(self._socket)
@@ -220,16 +251,39 @@ class LoopChannel:
         except ChannelClosedError:
             self._end()
             return
+        except InternalError as error:
+            self._give_up(error)
+            return
+        self._has_heard = True
         self._deliver()
+        if self._stall_seconds and self._stall is None and self._receiver.is_amid_frame and self._open:
+            self._watch_for_stall()
 
     def _deliver(self) -> None:
         try:
             take = self._receiver.take
             while self._open and (frame := take()) is not None:
                 self._received(frame)
-        except (InternalError, struct.error, ValueError, IndexError):
-            self._end()  # a peer that sends nonsense is as good as gone
-            raise
+        except (InternalError, struct.error, ValueError, IndexError) as error:
+            self._give_up(error)
+
+    def _watch_for_stall(self) -> None:
+        self._has_heard = False
+        self._stall = self._loop.call_later(self._stall_seconds, self._check_stall)
+
+    def _check_stall(self) -> None:
+        self._stall = None
+        if not self._receiver.is_amid_frame:
+            return
+        if self._has_heard:
+            self._watch_for_stall()
+        else:
+            self._give_up(InternalError(f"malformed frame: its end did not come within {self._stall_seconds:g} s"))
+
+    def _give_up(self, error: Exception) -> None:
+        """A peer that sends nonsense is as good as gone."""
+        logger.error("a channel is closed: %s", error)
+        self._end()
 
     def _end(self) -> None:
         if self._open:

@@ -14,6 +14,8 @@ _unpack_header = HEADER.unpack_from
 ALIGNMENT = 16
 """Data begins at multiples of this many bytes, so that arrays over it are aligned."""
 MAX_BODY_BYTES = (1 << 32) - 1
+CHILD_BODY_BYTES = 64 << 20
+"""The longest body that the server takes from a model's process: what is longer travels in shared memory."""
 _RECEIVE_BYTES = 1 << 18
 
 
@@ -78,11 +80,17 @@ _make_frame = tuple.__new__
 
 
 class FrameReader:
-    """Cuts frames out of a stream of bytes: `space` to receive into, `received` when bytes have arrived."""
+    """
+    Cuts frames out of a stream of bytes: `space` to receive into, `received` when bytes have arrived.
 
-    __slots__ = ("_buffer", "_end", "_start", "_view", "_writable")
+    Memory grows with what has arrived of a frame, not with the size that its header claims.
+    """
 
-    def __init__(self, *, writable: bool) -> None:
+    __slots__ = ("_buffer", "_end", "_most", "_start", "_view", "_writable")
+
+    def __init__(self, *, writable: bool, most_bytes: int = MAX_BODY_BYTES) -> None:
+        """No frame may have a body of more than `most_bytes`."""
+        self._most = most_bytes
         self._buffer = bytearray(_RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
@@ -97,6 +105,11 @@ class FrameReader:
     def received(self, size: int) -> None:
         self._end += size
 
+    @property
+    def is_amid_frame(self) -> bool:
+        """Whether the beginning of a frame has arrived and its end has not, once no frame is left to take."""
+        return self._end > 0
+
     def take(self) -> Frame | None:
         """The next frame that is complete; None without. Raises InternalError when the peer sends what is no frame."""
         start, end = self._start, self._end
@@ -106,8 +119,10 @@ class FrameReader:
                 self._make_room(_HEADER_BYTES)
             return None
         size, kind, flags, entry, number, data_offset = _unpack_header(self._view, start)
-        if data_offset > size:
-            raise InternalError("malformed frame: its data begins behind its end")
+        if data_offset > size or size > self._most:
+            raise InternalError(
+                f"malformed frame: a body of {size} bytes, at most {self._most} expected, with data at {data_offset}"
+            )
         stop = begin + size
         if stop > end:
             self._make_room(_HEADER_BYTES + size)
@@ -123,11 +138,12 @@ class FrameReader:
             if len(self._buffer) > _RECEIVE_BYTES >= size:
                 self._buffer = bytearray(_RECEIVE_BYTES)
                 self._view = memoryview(self._buffer)
-        if self._start + size <= len(self._buffer) and self._end < len(self._buffer):
+        room = min(size, max(2 * (self._end - self._start), _RECEIVE_BYTES))
+        if self._start + room <= len(self._buffer) and self._end < len(self._buffer):
             return
         rest = bytes(self._view[self._start : self._end])
-        if size > len(self._buffer):
-            self._buffer = bytearray(size)
+        if room > len(self._buffer):
+            self._buffer = bytearray(room)
             self._view = memoryview(self._buffer)
         self._view[: len(rest)] = rest
         self._start, self._end = 0, len(rest)

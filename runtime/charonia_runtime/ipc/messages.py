@@ -198,19 +198,30 @@ def parse_response(reader: LayoutReader) -> ResponseLayout:
 
 
 class MessageReader:
-    """Reads the requests and responses in the frames of one channel."""
+    """
+    Reads the requests and responses in the frames of one channel.
 
-    __slots__ = ("_requests", "_responses")
+    `check` is called with each layout of a response that is not remembered. What it raises, the reader raises.
+    """
+
+    __slots__ = ("_requests", "_responses", "check")
 
     def __init__(self, layouts: LayoutCodec) -> None:
         self._requests = LayoutMemory(layouts, parse_request)
-        self._responses = LayoutMemory(layouts, parse_response)
+        self._responses = LayoutMemory(layouts, self._parse_response)
+        self.check: Callable[[ResponseLayout], None] | None = None
 
     def request_layouts(self, frame: Frame, count: int) -> list[RequestLayout]:
         return self._requests.find(frame, count)
 
     def response_layouts(self, frame: Frame, count: int) -> list[ResponseLayout]:
         return self._responses.find(frame, count)
+
+    def _parse_response(self, reader: LayoutReader) -> ResponseLayout:
+        layout = parse_response(reader)
+        if self.check is not None:
+            self.check(layout)
+        return layout
 
     def request(self, frame: Frame, view: View) -> RequestRecord:
         """The only request in a frame."""

@@ -111,9 +111,13 @@ class Packer:
     by `copy`, before the frame may leave. Bytes that lie in one of `known` are not copied but referred to.
     """
 
-    __slots__ = ("_arena", "_data", "_data_size", "_known", "_layouts", "_records", "blocks", "copies")
+    __slots__ = ("_arena", "_data", "_data_size", "_known", "_layouts", "_most", "_records", "blocks", "copies")
 
-    def __init__(self, arena: Arena, layouts: LayoutCodec, known: Sequence[KnownRange] = ()) -> None:
+    def __init__(
+        self, arena: Arena, layouts: LayoutCodec, known: Sequence[KnownRange] = (), most_bytes: int = MAX_BODY_BYTES
+    ) -> None:
+        """`most_bytes`: the longest body that the receiver takes."""
+        self._most = most_bytes
         self._arena = arena
         self._layouts = layouts
         self._known = known
@@ -197,12 +201,12 @@ class Packer:
             self._arena.lend(block)
 
     def frame(self, kind: int, *, flags: int = 0, entry: int = 0, number: int = 0) -> bytes:
-        """The finished frame."""
+        """The finished frame. Raises InternalError when it is too long."""
         records = b"".join(self._records)
         padding = _PADDING[-len(records) % ALIGNMENT]
         data_offset = len(records) + len(padding)
         size = data_offset + self._data_size
-        if size > MAX_BODY_BYTES:
+        if size > self._most:
             raise InternalError(f"a message of {size} bytes is too long")
         return b"".join((HEADER.pack(size, kind, flags, entry, number, data_offset), records, padding, *self._data))
 
@@ -251,13 +255,13 @@ class TensorPlace(NamedTuple):
 class LayoutReader:
     """Reads a frame's records from front to back, and says where in the body their data lies."""
 
-    __slots__ = ("_at", "_data_at", "_layouts", "_records")
+    __slots__ = ("_at", "_data_at", "_end", "_layouts", "_records")
 
     def __init__(self, records: bytes, layouts: LayoutCodec) -> None:
         self._records = records
         self._layouts = layouts
         self._at = 0
-        self._data_at = len(records)
+        self._data_at = self._end = len(records)
 
     def unpack(self, record: struct.Struct) -> tuple[int, ...]:
         values: tuple[int, ...] = record.unpack_from(self._records, self._at)
@@ -269,9 +273,15 @@ class LayoutReader:
         self._at = begin + size
         return self._records[begin : begin + size]
 
+    @property
+    def end(self) -> int:
+        """How long the body must be at least for what was read."""
+        return self._end
+
     def data(self, size: int) -> slice:
         """Where the next piece of data lies, which has `size` bytes."""
         begin = self._data_at
+        self._end = begin + size
         self._data_at = begin + size + -size % ALIGNMENT
         return slice(begin, begin + size)
 
@@ -290,18 +300,21 @@ class LayoutMemory(Generic[Parsed]):
     def __init__(self, layouts: LayoutCodec, parse: Callable[[LayoutReader], Parsed]) -> None:
         self._layouts = layouts
         self._parse = parse
-        self._known: dict[tuple[int, bytes], list[Parsed]] = {}
+        self._known: dict[tuple[int, bytes], tuple[list[Parsed], int]] = {}
         self._room = _REMEMBERED
 
     def find(self, frame: Frame, count: int) -> list[Parsed]:
-        """The layouts of the `count` requests or responses in a frame."""
-        records = bytes(frame.body[: frame.data_offset])
-        found = self._known.get((count, records))
-        return self._read(records, count) if found is None else found
+        """The layouts of the `count` requests or responses in a frame. Raises InternalError when its body is short."""
+        body = frame.body
+        records = bytes(body[: frame.data_offset])
+        found, size = self._known.get((count, records)) or self._read(records, count)
+        if size > len(body):
+            raise InternalError(f"malformed frame: a body of {len(body)} bytes, expected at least {size}")
+        return found
 
-    def _read(self, records: bytes, count: int) -> list[Parsed]:
+    def _read(self, records: bytes, count: int) -> tuple[list[Parsed], int]:
         reader = LayoutReader(records, self._layouts)
-        found = [self._parse(reader) for _ in range(count)]
+        found = [self._parse(reader) for _ in range(count)], reader.end
         if len(records) <= _MOST_RECORD_BYTES:
             self._room -= count + 1
             if self._room < 0:

@@ -62,6 +62,9 @@ class SegmentTable:
     def __init__(self) -> None:
         self._segments: dict[int, Segment] = {}
 
+    def __len__(self) -> int:
+        return len(self._segments)
+
     def add(self, number: int, descriptor: int, size: int) -> Segment:
         """Map a segment and close its descriptor."""
         try:

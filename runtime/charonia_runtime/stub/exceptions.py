@@ -9,6 +9,8 @@ from typing import Any
 from charonia_runtime.core.errors import ErrorCode
 from charonia_runtime.stub.arguments import member, text
 
+_MOST_CHARACTERS = 1 << 20
+"""The longest text of an exception that is passed on."""
 _OWN_FOLDER = str(Path(__file__).resolve().parent) + os.sep
 
 
@@ -109,11 +111,16 @@ def describe(error: BaseException) -> str:
     return described
 
 
+def shorten(text: str, most: int = _MOST_CHARACTERS) -> str:
+    """`text`, or its first `most` characters with a note of how many there were."""
+    return text if len(text) <= most else f"{text[:most]} ... ({len(text)} characters in all)"
+
+
 def _text(error: BaseException) -> tuple[str, BaseException | None]:
     """An exception's type and text, and what its own code raised when it was asked for the text."""
     name = type(error).__name__
     try:
-        return f"{name}: {str(error) or '<EMPTY MESSAGE>'}", None
+        return f"{name}: {shorten(str(error)) or '<EMPTY MESSAGE>'}", None
     except BaseException as another:  # noqa: BLE001  # whatever the model's code raises
         return f"{name}: <MESSAGE UNAVAILABLE DUE TO ANOTHER EXCEPTION>", another
 

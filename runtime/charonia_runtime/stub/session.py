@@ -12,7 +12,7 @@ from typing import Any
 from charonia_runtime.core.errors import ERROR_CLASSES, ErrorCode
 from charonia_runtime.ipc.arena import Arena
 from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError
-from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
+from charonia_runtime.ipc.frames import CHILD_BODY_BYTES, Frame, FrameKind, encode_frame
 from charonia_runtime.ipc.messages import MessageReader, RequestLayout, RequestRecord, ResponseRecord, pack_request
 from charonia_runtime.ipc.packing import KnownRange, LayoutCodec, Packer
 from charonia_runtime.ipc.segments import STARTED, SegmentTable
@@ -100,19 +100,21 @@ class Session:
         """
         Send a frame that `pack` fills. Nothing leaves when `pack` raises.
 
+        Raises InternalError when the frame is longer than the server takes.
+
         With `forward`, tensors that lie among the inputs of the batch that runs are not copied.
         """
         with self._packing:
-            packer = Packer(self._arena, self._layouts, self._known if forward else ())
+            packer = Packer(self._arena, self._layouts, self._known if forward else (), CHILD_BODY_BYTES)
             try:
                 pack(packer)
+                frame = packer.frame(kind, flags=flags, entry=entry, number=number)
             except BaseException:
                 packer.undo()
                 raise
             if packer.blocks:
                 packer.copy()
                 packer.lend()
-            frame = packer.frame(kind, flags=flags, entry=entry, number=number)
         self._send(frame)
 
     def _send(self, frame: bytes) -> None:

@@ -321,3 +321,107 @@ async def test_its_memory_goes_with_the_model(tmp_path: Path) -> None:
 def shared_mappings() -> int:
     """Segments that this process has mapped."""
     return Path("/proc/self/maps").read_text().count("/dev/shm/")
+
+
+NONSENSE = """
+                import stat, struct
+                header = lambda size, kind, entry=0, number=1, data=0: struct.pack(
+                    "<IBBHII", size, kind, 0, entry, number, data)
+                for descriptor in range(3, 64):
+                    try:
+                        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                            os.write(descriptor, DATA)
+                    except OSError:
+                        pass
+                time.sleep(600)"""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "b'\\xff' * 4096",
+        "header(0x7fffffff, 20)",
+        "header(2, 28, data=2) + b'{}'",  # a notice that says nothing
+        "header(2, 21, data=2) + b'[]'",  # a failure without a text
+        "header(0, 22, entry=99)",  # a response to a request that is not there
+        "header(0, 20, entry=7)",  # seven answers in no bytes
+        "header(0, 33, number=2)",  # takes back a segment of the server's
+        "header(8, 32, number=5, data=8) + bytes(8)",  # a segment without a descriptor
+    ],
+)
+@pytest.mark.filterwarnings("default")
+async def test_a_child_that_sends_nonsense_is_replaced(tmp_path: Path, data: str) -> None:
+    async with PythonModel(tmp_path, faulty(NONSENSE.replace("DATA", data))) as model:
+        pid = child_pid(model)
+        assert await model.error(np.float32([-1])) == UNHEALTHY
+        assert await model.echoes()
+        await gone(pid)
+
+
+async def test_a_frame_that_is_left_unfinished_ends_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("charonia_runtime.backends.python.instance._STALL_SECONDS", 0.05)
+    async with PythonModel(tmp_path, faulty(NONSENSE.replace("DATA", "header(60_000_000, 20)"))) as model:
+        assert await model.error(np.float32([-1])) == UNHEALTHY
+        assert await model.echoes()
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("fault", [OSError(24, "Too many open files"), MemoryError(), RuntimeError("surprise")])
+async def test_no_failure_of_a_start_is_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    async with PythonModel(tmp_path) as model:
+        before = descriptors()
+
+        def refuse() -> tuple[int, int]:
+            raise fault
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pipe", refuse)
+            die(child_pid(model))
+            assert await model.error() == UNHEALTHY
+            assert not model.instance.ready
+            begin = time.monotonic()
+            for _ in range(20):
+                assert await model.error() == UNHEALTHY  # at once: the next start is seconds away, and then later
+            assert time.monotonic() - begin < 5
+        await until(lambda: model.instance.ready)
+        assert await model.echoes()
+        assert descriptors() <= before
+
+
+async def test_processes_that_have_left_the_group_of_the_child_are_killed(tmp_path: Path) -> None:
+    statement = """
+                self.forked = os.fork()
+                if self.forked == 0:
+                    os.setsid()
+                    if array[0] == -2:
+                        os.execvp("sleep", ["sleep", "600"])
+                    time.sleep(600)
+                array = np.float32([self.forked])"""
+    async with PythonModel(tmp_path, faulty(statement)) as model:
+        left = [int((await model.run(np.float32([which]))).arrays_of(0)["OUT"][0]) for which in (-1, -2)]
+        pid = child_pid(model)
+        die(pid)
+        await gone(pid, *left)
+        assert await model.echoes()
+        another = int((await model.run(np.float32([-1]))).arrays_of(0)["OUT"][0])
+    await gone(another)
+
+
+async def test_texts_of_exceptions_have_a_limit(tmp_path: Path) -> None:
+    async with PythonModel(tmp_path, faulty("raise ValueError('x' * 100_000_000)")) as model:
+        text = await model.error(np.float32([-1]))
+        assert len(text) < 2 << 20
+        assert "... (100000000 characters in all)" in text
+        assert await model.echoes()
+
+
+async def test_messages_have_a_limit(tmp_path: Path) -> None:
+    statement = "return [pb_utils.InferenceResponse(error=pb_utils.TritonError('x' * 100_000_000))] * len(requests)"
+    async with PythonModel(tmp_path, faulty(statement)) as model:
+        assert "bytes is too long" in await model.error(np.float32([-1]))
+        assert await model.echoes()

@@ -71,3 +71,18 @@ def test_a_header_that_makes_no_sense_is_refused() -> None:
     reader = FrameReader(writable=False)
     with pytest.raises(InternalError, match="malformed frame"):
         read(reader, HEADER.pack(5, 1, 0, 0, 0, 6) + b"12345", iter(lambda: 1000, None))
+
+
+def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
+    reader = FrameReader(writable=False)
+    assert read(reader, HEADER.pack(1 << 31, 20, 0, 0, 0, 0) + bytes(1000), iter(lambda: 500, None)) == []
+    assert reader.is_amid_frame
+    assert len(reader.space()) < 1 << 20
+
+
+def test_longer_bodies_than_agreed_are_refused() -> None:
+    reader = FrameReader(writable=False, most_bytes=100)
+    assert len(read(reader, encode_frame(1, [bytes(100)]), iter(lambda: 50, None))) == 1
+    assert not reader.is_amid_frame
+    with pytest.raises(InternalError, match="malformed frame: a body of 101 bytes, at most 100 expected"):
+        read(reader, encode_frame(1, [bytes(101)]), iter(lambda: 50, None))

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from charonia_runtime.backends.python.calls import StubCalls
 from charonia_runtime.backends.python.completion import merge
 from charonia_runtime.backends.python.environment import find_interpreter
-from charonia_runtime.backends.python.instance import PythonInstance
+from charonia_runtime.backends.python.instance import PythonInstance, Siblings
+from charonia_runtime.backends.python.output_check import OutputCheck
 from charonia_runtime.backends.python.settings import check_parameters, read_settings
 from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.backend import BackendTraits, LoopInstance, ModelFiles
@@ -40,6 +41,7 @@ class Backend:
         self._files = files
         self._settings = read_settings(files.settings)
         self._config = ModelConfig(files.name)
+        self._siblings = Siblings(OutputCheck(self._config, files.version))
         self._spare: tuple[StubProcess, StubCalls] | None = None
 
     def auto_complete(self, config: ModelConfig) -> ModelConfig:
@@ -49,10 +51,10 @@ class Backend:
         document = {**self._code(config), "config": dict(config.document)}
         try:
             answer = stub.ask(FrameKind.AUTO_COMPLETE, document, FrameKind.COMPLETED, calls.serve)
-        except InternalError:
+        except BaseException:
             self._end(stub, calls)
             raise
-        completed = answer["config"]
+        completed = answer.get("config")
         if completed is None:
             # It has imported the model and nothing else: as good a start of the first instance as any.
             self._spare = (stub, calls)
@@ -65,6 +67,7 @@ class Backend:
         find_interpreter(config.parameters, self._files.directory, self._settings.interpreter)
         self._code(config)
         self._config = config
+        self._siblings = Siblings(OutputCheck(config, self._files.version))
 
     def create_instance(self, placement: Placement) -> LoopInstance:
         spare, self._spare = self._spare, None
@@ -76,15 +79,16 @@ class Backend:
             stub, calls = first.pop() if first else self._start(placement.name, self._config)
             try:
                 answer = stub.ask(FrameKind.INITIALIZE, self._instance(placement), FrameKind.INITIALIZED, calls.serve)
-            except InternalError:
+            except BaseException:
                 self._end(stub, calls)
                 raise
-            stub.has_check = answer["has_check"]
+            stub.has_check = bool(answer.get("has_check"))
             return stub, calls
 
         return PythonInstance(
-            placement.name, self._config, start, self._files.call_soon, unload_seconds=self._settings.unload_seconds
-        )
+            placement.name, self._config, start, self._files.call_soon, self._siblings,
+            unload_seconds=self._settings.unload_seconds,
+        )  # fmt: skip
 
     def close(self) -> None:
         spare, self._spare = self._spare, None
@@ -98,7 +102,7 @@ class Backend:
 
     def _end(self, stub: StubProcess, calls: StubCalls) -> None:
         calls.close()
-        stub.kill()
+        stub.end()
 
     def _instance(self, placement: Placement) -> dict[str, Any]:
         """What the child needs to initialize the model."""

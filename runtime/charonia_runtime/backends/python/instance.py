@@ -7,13 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from charonia_runtime.backends.python.calls import StubCalls
+from charonia_runtime.backends.python.output_check import OutputCheck
 from charonia_runtime.backends.python.patience import Patience
 from charonia_runtime.backends.python.readiness import Readiness
 from charonia_runtime.backends.python.running import RunningBatch, RunningBatches
 from charonia_runtime.backends.python.stub_process import StubProcess, unhealthy
 from charonia_runtime.core.batch import Batch
 from charonia_runtime.core.config import ModelConfig
-from charonia_runtime.core.errors import InternalError
+from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.ipc.channel import BlockingChannel, LoopChannel
 from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
 from charonia_runtime.ipc.restarts import Backoff
@@ -25,8 +26,22 @@ _COPY_BYTES_ON_LOOP = 4 << 20
 _END_SECONDS = 5.0
 """How long a child may take to end after `finalize`, for threads that the model left running."""
 
+_STALL_SECONDS = 10.0
+"""How long a child may leave a frame unfinished."""
+
 Start = Callable[[], tuple[StubProcess, StubCalls]]
 Done = Callable[[], None]
+
+
+class Siblings:
+    """What the instances of one model version share."""
+
+    __slots__ = ("alive", "outputs")
+
+    def __init__(self, outputs: OutputCheck) -> None:
+        self.outputs = outputs
+        self.alive: set[str] = set()
+        """The names of those that have a child that runs."""
 
 
 class PythonInstance:
@@ -34,8 +49,9 @@ class PythonInstance:
     See `core.backend.LoopInstance`. Made in a loader thread, used on the event loop.
 
     When the child dies, the requests that it ran fail and the instance takes no further batch until a new child runs;
-    one that arrives nevertheless waits for it. Repeated deaths are answered with growing pauses. A child whose model is
-    unloaded is killed when nothing is heard of it for `unload_seconds`; the requests that wait for it fail.
+    one that arrives nevertheless waits for it, unless no child of any instance runs and the last start has failed: then
+    requests fail at once. Repeated deaths are answered with growing pauses, whatever the reason is. A child whose model
+    is unloaded is killed when nothing is heard of it for `unload_seconds`; the requests that wait for it fail.
     """
 
     def __init__(
@@ -44,9 +60,12 @@ class PythonInstance:
         config: ModelConfig,
         start: Start,
         call_soon: Callable[..., object] | None,
+        siblings: Siblings,
         *,
         unload_seconds: float = 0,
     ) -> None:
+        self._siblings = siblings
+        self._cannot_start = False
         self._name = name
         self._config = config
         self._start = start
@@ -60,11 +79,12 @@ class PythonInstance:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._notice: int | None = None
         self._stub, self._calls = start()
-        self._running = self._calls.caller = RunningBatches(name, config, self._stub)
+        self._running = self._calls.caller = RunningBatches(name, config, self._stub, siblings.outputs)
         self._readiness = Readiness(name, self._stub)
         self._patience = Patience(unload_seconds, self._owes_answers, self._give_up)
         self._given_up = False
         self._alive = True
+        siblings.alive.add(name)
         if call_soon is not None:
             call_soon(self._attach)
 
@@ -82,7 +102,7 @@ class PythonInstance:
     def begin(self, batch: Batch, done: Done, *, more: bool = False) -> None:
         if self._loop is None:
             self._attach()
-        if self._given_up:
+        if self._given_up or (self._cannot_start and not self._siblings.alive):
             batch.fail(unhealthy(self._name))
             done()
             return
@@ -119,7 +139,7 @@ class PythonInstance:
         finally:
             self._patience.stop()
             self._disconnect()
-            await asyncio.to_thread(self._stub.kill)
+            await asyncio.to_thread(self._stub.end)
             self._running.fail(unhealthy(self._name))
             self._release_waiting()
 
@@ -138,14 +158,16 @@ class PythonInstance:
             loop.add_reader(self._notice, self._lost)
         channel = stub.channel
         if isinstance(channel, BlockingChannel):
-            stub.attach(LoopChannel(channel, loop, self._received, self._lost))
+            stub.attach(LoopChannel(channel, loop, self._received, self._lost, stall_seconds=_STALL_SECONDS))
 
     def _disconnect(self) -> None:
         if self._loop is not None and self._notice is not None:
             self._loop.remove_reader(self._notice)
             self._stub.close_death_notice(self._notice)
         self._notice = None
-        self._alive = False
+        if self._alive:
+            self._alive = False
+            self._siblings.alive.discard(self._name)
         if isinstance(self._stub.channel, LoopChannel):
             self._stub.channel.close()
         self._calls.close()
@@ -197,28 +219,50 @@ class PythonInstance:
     async def _restart(self) -> None:
         while not self._closing:
             await asyncio.sleep(self._backoff.seconds)
-            starting = asyncio.ensure_future(asyncio.to_thread(self._start))
+            starting = asyncio.ensure_future(asyncio.to_thread(self._start_anew))
             try:
-                self._stub, self._calls = await asyncio.shield(starting)
+                started = await asyncio.shield(starting)
+                self._take_over(*started)
             except asyncio.CancelledError:
                 starting.add_done_callback(_end_unwanted)
                 raise
-            except InternalError as error:
-                logger.error("%s: the stub process cannot be started: %s", self._name, error.message)  # noqa: TRY400
-                self._backoff.failed()
-                self._release_waiting()
+            except Exception as error:  # noqa: BLE001  # the instance would be dead for ever
+                self._note_failed_start(error)
                 continue
-            self._running = self._calls.caller = RunningBatches(self._name, self._config, self._stub)
-            self._readiness = Readiness(self._name, self._stub)
-            self._alive = True
-            self._loop = None
-            self._attach()
             break
         self._restarting = None
         waiting, self._waiting = self._waiting, []
         self._settle()
         for batch, done in waiting:
             self.begin(batch, done)
+
+    def _start_anew(self) -> tuple[StubProcess, StubCalls]:
+        self._stub.sweep()
+        return self._start()
+
+    def _take_over(self, stub: StubProcess, calls: StubCalls) -> None:
+        """Use a new child. Raises OSError when the event loop cannot watch it; it is ended then."""
+        self._stub, self._calls = stub, calls
+        self._running = calls.caller = RunningBatches(self._name, self._config, stub, self._siblings.outputs)
+        self._readiness = Readiness(self._name, stub)
+        self._alive = True
+        self._siblings.alive.add(self._name)
+        self._loop = None
+        try:
+            self._attach()
+        except BaseException:
+            self._disconnect()
+            stub.kill()
+            raise
+        self._cannot_start = False
+
+    def _note_failed_start(self, error: Exception) -> None:
+        text = error.message if isinstance(error, InferenceError) else f"{type(error).__name__}: {error}"
+        self._backoff.failed()
+        pause = self._backoff.seconds
+        logger.error("%s: the stub process cannot be started, next try in %g s: %s", self._name, pause, text)
+        self._cannot_start = True
+        self._release_waiting()
 
     def _release_waiting(self) -> None:
         """Fail the batches that wait for a child: there is none."""
@@ -249,6 +293,13 @@ class PythonInstance:
 
     def _received(self, frame: Frame) -> None:
         self._patience.heard = True
+        try:
+            self._take(frame)
+        except Exception:
+            logger.exception("%s: the stub process sent a frame that makes no sense, it is killed", self._name)
+            self._lost()
+
+    def _take(self, frame: Frame) -> None:
         match frame.kind:
             case FrameKind.ANSWER:
                 self._running.answer(frame)

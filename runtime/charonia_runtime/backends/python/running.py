@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
+from charonia_runtime.backends.python.output_check import OutputCheck
 from charonia_runtime.backends.python.stub_process import StubProcess
 from charonia_runtime.core.batch import Batch
 from charonia_runtime.core.config import ModelConfig
@@ -46,7 +47,8 @@ class RunningBatch:
 class RunningBatches:
     """All batches of one child. Used on the event loop."""
 
-    def __init__(self, name: str, config: ModelConfig, stub: StubProcess) -> None:
+    def __init__(self, name: str, config: ModelConfig, stub: StubProcess, outputs: OutputCheck) -> None:
+        stub.messages.check = outputs.check
         self._name = name
         self._config = config
         self._stub = stub

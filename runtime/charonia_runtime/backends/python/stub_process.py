@@ -8,17 +8,18 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from charonia_runtime.backends.python.descendants import VARIABLE, kill_marked, new_mark
 from charonia_runtime.backends.python.environment import Interpreter
 from charonia_runtime.backends.python.settings import Settings
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.ipc.arena import Arena
 from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError, LoopChannel
-from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
+from charonia_runtime.ipc.frames import CHILD_BODY_BYTES, Frame, FrameKind, encode_frame
 from charonia_runtime.ipc.messages import MessageReader
 from charonia_runtime.ipc.packing import LayoutCodec, Packer
 from charonia_runtime.ipc.segments import STARTED, STARTED_BYTES, SegmentTable, create_segment_file
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 SCRIPT = Path(__file__).resolve().parents[2] / "stub" / "__main__.py"
 _FIRST_SEGMENT = 1
+_SEGMENT_KINDS = {FrameKind.SEGMENT, FrameKind.SEGMENT_GONE}
+_MOST_SEGMENTS = 4096
 
 
 class _Link:
@@ -71,32 +74,16 @@ class StubProcess:
         self.segments = SegmentTable()
         self.layouts = LayoutCodec()
         self.messages = MessageReader(self.layouts)
+        self._mark = new_mark()
         key = f"{settings.prefix}{name}"
         segment = _first_segment(key, settings.default_bytes)
-        ours, theirs = socket.socketpair()
-        self._link = _Link(BlockingChannel(ours, writable=False))
-        lifeline, self._lifeline = os.pipe()
-        questions, self._questions = os.pipe()
-        inherited = [theirs.fileno(), lifeline, questions, segment]
-        sizes = [settings.default_bytes, settings.growth_bytes]
-        try:
-            self._process = subprocess.Popen(  # noqa: S603  # the interpreter is the operator's choice
-                interpreter.command(SCRIPT, [*map(str, inherited + sizes), key]),
-                env={**os.environ, **interpreter.variables},
-                pass_fds=inherited,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            os.close(segment)
-            os.close(self._lifeline)
-            os.close(self._questions)
-            ours.close()
-            raise InternalError(f"Failed to start the stub process '{name}': {error}") from error
-        finally:
-            theirs.close()
-            os.close(lifeline)
-            os.close(questions)
+        with ExitStack() as kept:
+            kept.callback(os.close, segment)
+            try:
+                self._start(interpreter, settings, key, segment, kept)
+            except OSError as error:
+                raise InternalError(f"Failed to start the stub process '{name}': {error}") from error
+            kept.pop_all()
         first = self._first = self.segments.add(_FIRST_SEGMENT, segment, settings.default_bytes)
         self.arena = Arena(
             key,
@@ -109,6 +96,25 @@ class StubProcess:
             retract=self._link.retract,
         )
         self._await_start(settings.timeout_seconds)
+
+    def _start(self, interpreter: Interpreter, settings: Settings, key: str, segment: int, kept: ExitStack) -> None:
+        """Raises OSError; what is this process's own is closed by `kept` then, what is the child's in any case."""
+        with ExitStack() as theirs:
+            ours, their_end = socket.socketpair()
+            theirs.callback(their_end.close)
+            kept.callback(ours.close)
+            lifeline, self._lifeline = _pipe(theirs, kept)
+            questions, self._questions = _pipe(theirs, kept)
+            inherited = [their_end.fileno(), lifeline, questions, segment]
+            sizes = [settings.default_bytes, settings.growth_bytes]
+            self._process = subprocess.Popen(  # noqa: S603  # the interpreter is the operator's choice
+                interpreter.command(SCRIPT, [*map(str, inherited + sizes), key]),
+                env={**os.environ, **interpreter.variables, VARIABLE: self._mark},
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._link = _Link(BlockingChannel(ours, writable=False, most_bytes=CHILD_BODY_BYTES))
 
     @property
     def channel(self) -> BlockingChannel | LoopChannel:
@@ -152,7 +158,7 @@ class StubProcess:
         """
         Send a command and wait for its answer, however long it takes; `serve` gets all else that comes meanwhile.
 
-        Raises InternalError with the text that the child answers, or when it dies.
+        Raises InternalError with the text that the child answers, or when it dies or sends what makes no sense.
         """
         channel = self._link.channel
         if not isinstance(channel, BlockingChannel):
@@ -162,11 +168,15 @@ class StubProcess:
             while (frame := channel.receive()).kind != expected:
                 if not self.accept_segment(frame):
                     serve(frame)
+            answer: dict[str, Any] = json.loads(bytes(frame.body))
+            refusal = answer.get("error")
         except (ChannelClosedError, OSError):
             raise unhealthy(self.name) from None
-        answer: dict[str, Any] = json.loads(bytes(frame.body))
-        if "error" in answer:
-            raise InternalError(answer["error"])
+        except Exception as error:
+            logger.exception("%s: the stub process sent what makes no sense while the model was loaded", self.name)
+            raise unhealthy(self.name) from error
+        if refusal is not None:
+            raise InternalError(str(refusal))
         return answer
 
     def ask_readiness(self) -> None:
@@ -175,13 +185,19 @@ class StubProcess:
             os.write(self._questions, b"?")
 
     def accept_segment(self, frame: Frame) -> bool:
-        """Map or unmap what the child says of its segments. False when the frame says something else."""
+        """
+        Map or unmap what the child says of its segments. False when the frame says something else.
+
+        Raises InternalError when the segment is not one of the child's, or it has too many.
+        """
+        if frame.kind not in _SEGMENT_KINDS:
+            return False
+        if frame.number % 2 == 0 or frame.number == _FIRST_SEGMENT or len(self.segments) > _MOST_SEGMENTS:
+            raise InternalError(f"malformed frame: shared-memory segment {frame.number} is none of the child's")
         if frame.kind == FrameKind.SEGMENT:
             self.segments.add(*self._link.channel.take_segment(frame))
-        elif frame.kind == FrameKind.SEGMENT_GONE:
-            self.segments.remove(frame.number)
         else:
-            return False
+            self.segments.remove(frame.number)
         return True
 
     def attach(self, channel: LoopChannel) -> None:
@@ -200,7 +216,11 @@ class StubProcess:
         os.close(descriptor)
 
     def kill(self) -> str:
-        """End the child and all that it forked; free everything. Says how the child ended. May be called again."""
+        """
+        End the child and its process group; free everything. Says how the child ended. May be called again.
+
+        What has left the group is left to `sweep`, which may take longer.
+        """
         if self._process.returncode is None:
             # Not reaped yet, so its process group can be nobody else's.
             with suppress(ProcessLookupError, PermissionError):
@@ -212,6 +232,17 @@ class StubProcess:
         code = self._process.returncode
         return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 
+    def sweep(self) -> None:
+        """Kill what the child has started and what has left its process group, after `kill`. Blocks."""
+        killed = kill_marked(self._mark)
+        if killed:
+            logger.warning("%s: killed %d process(es) that the model had left running", self.name, killed)
+
+    def end(self) -> None:
+        """`kill` and `sweep`. Blocks."""
+        self.kill()
+        self.sweep()
+
     def _await_start(self, timeout_seconds: float) -> None:
         channel = self._link.channel
         if not isinstance(channel, BlockingChannel):
@@ -220,15 +251,23 @@ class StubProcess:
         try:
             channel.receive()  # STARTED
         except TimeoutError:
-            self.kill()
+            self.end()
             raise InternalError(
                 "Timed out occurred while waiting for the stub process. Failed to initialize model instance "
                 f"{self.name}"
             ) from None
-        except (ChannelClosedError, OSError):
-            self.kill()
+        except (ChannelClosedError, OSError, InternalError):
+            self.end()
             raise unhealthy(self.name) from None
         channel.socket.settimeout(None)
+
+
+def _pipe(theirs: ExitStack, kept: ExitStack) -> tuple[int, int]:
+    """A pipe: the reading end is the child's, the writing end is kept."""
+    reading, writing = os.pipe()
+    theirs.callback(os.close, reading)
+    kept.callback(os.close, writing)
+    return reading, writing
 
 
 def unhealthy(name: str) -> InternalError:
