@@ -208,7 +208,7 @@ class RequestReader:
         self._in_head = False
         version = parser.get_http_version()
         fields = {name.lower(): value for name, value in reversed(self._headers)}
-        self._refusal = _refusal_of(version, self._headers, fields)
+        self._refusal = _refusal_of(version, self._headers, fields, offers_upgrade=parser.should_upgrade())
         if self._refusal is not None:
             return
         length = fields.get(b"content-length") if b"transfer-encoding" not in fields else None
@@ -247,7 +247,7 @@ class RequestReader:
 
 
 def _refusal_of(
-    version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping[bytes, bytes]
+    version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping[bytes, bytes], *, offers_upgrade: bool
 ) -> RefusedRequestError | None:
     """Why a head that the parser takes is refused all the same; RFC 9112 sections 2.3, 3.2 and 6.1."""
     if version not in _VERSIONS:
@@ -258,6 +258,9 @@ def _refusal_of(
         codings = b", ".join(value for name, value in headers if name.lower() == b"transfer-encoding")
         if codings.strip().lower() != b"chunked":
             return UnsupportedCodingError(codings[:_SHOWN_BYTES].decode("latin-1"))
+        if offers_upgrade:
+            # The parser leaves the body unread, which would be taken for the next request.
+            return UnreadableRequestError("a chunked body cannot come with an offer to change the protocol")
     return None
 
 

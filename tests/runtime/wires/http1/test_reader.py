@@ -252,6 +252,10 @@ def test_chunk_sizes_are_bounded(start: bytes) -> None:
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", "'gzip, chunked'"),
         (b"GET / HTTP/1.1\r\nX\0: a\r\n\r\n", "the request is not valid HTTP: Invalid header token"),
         (b"\x16\x03\x01", "the request line is not HTTP"),
+        (
+            b"POST / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n",
+            "a chunked body cannot come with an offer to change the protocol",
+        ),
     ],
 )
 def test_refusals_say_why_and_deliver_nothing(head: bytes, text: str) -> None:
