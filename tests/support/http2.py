@@ -29,6 +29,7 @@ class Call:
         self.pieces: list[bytes] = []
         self.codes: list[int] = []
         self.is_complete = False
+        self.pauses = 0
         self._echoes = echoes
 
     @property
@@ -46,6 +47,9 @@ class Call:
         self.is_complete = True
         if self._echoes:
             self.stream.respond(HEAD, self.pieces, TRAILERS)
+
+    def paused(self) -> None:
+        self.pauses += 1
 
     def aborted(self, code: int) -> None:
         assert not self.codes

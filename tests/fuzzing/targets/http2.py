@@ -60,6 +60,8 @@ class _Echo:
         self.ends += 1
         self._stream.respond(_HEAD, [bytes(self.body)], _TRAILERS)
 
+    def paused(self) -> None: ...
+
     def aborted(self, code: int) -> None:
         assert 0 <= code < 1 << 32
         self.ends += 1

@@ -16,6 +16,7 @@ TRANSPORTS = ("http2", "grpcio")
 _TRANSPORT_FLAG = "grpc-transport"
 _RESTRICTION_FLAG = "grpc-restricted-protocol"
 _FORWARD_FLAG = "grpc-header-forward-pattern"
+_TIMEOUTS = ("grpc_read_timeout_secs", "grpc_write_timeout_secs", "grpc_idle_timeout_secs")
 _POOL_FLAG = "grpc-max-response-pool-size"
 
 
@@ -50,6 +51,15 @@ class Options:
     grpc_infer_response_compression_level: str = option(
         "none", "Compress answers, for clients that accept it.", metavar="<none|low|medium|high>"
     )
+    grpc_read_timeout_secs: int = option(
+        60, "How long a client may pause in the middle of the request of a call with one message; 0 for any time (s)."
+    )
+    grpc_write_timeout_secs: int = option(
+        30, "How long a client may take nothing of its answers before its connection is closed; 0 for any time (s)."
+    )
+    grpc_idle_timeout_secs: int = option(
+        3600, "How long a connection may have no call before its client is asked to connect anew; 0 for any time (s)."
+    )
     grpc_keepalive_time: int = option(7_200_000, "Time without activity after which a client is pinged (ms).")
     grpc_keepalive_timeout: int = option(20_000, "Time to wait for the answer to a ping (ms).")
     grpc_keepalive_permit_without_calls: bool = option(False, "Ping clients that have no call in flight, too.")
@@ -79,6 +89,10 @@ class Options:
             )
         if not 0 <= self.grpc_port <= 65535:
             raise OptionError("grpc-port", f"--grpc-port must be between 0 and 65535, got {self.grpc_port}")
+        for name in _TIMEOUTS:
+            if getattr(self, name) < 0:
+                flag = name.replace("_", "-")
+                raise OptionError(flag, f"Error: --{flag} must not be negative.")
         if self.grpc_infer_response_compression_level not in COMPRESSION_LEVELS:
             raise OptionError(
                 "grpc-infer-response-compression-level", "invalid argument for --grpc_infer_response_compression_level"

@@ -35,8 +35,8 @@ class StreamAnswer:
     """The sink and the flow of one request of a stream."""
 
     __slots__ = (
-        "decoupled", "done", "held", "id", "model_name", "queued", "request", "stream", "trace", "version_text",
-        "waiting", "wants_empty_final",
+        "answered", "decoupled", "done", "held", "id", "model_name", "queued", "request", "stream", "trace",
+        "version_text", "waiting", "wants_empty_final",
     )  # fmt: skip
 
     def __init__(self, stream: AnsweringStream) -> None:
@@ -51,6 +51,8 @@ class StreamAnswer:
         self.decoupled = False
         self.queued = False
         self.done = False
+        self.answered = False
+        """Whether the client has a response, which is all that it gets of a model that is not decoupled."""
         self.held: list[tuple[Parts, int]] = []
         """Messages that wait for the answers of earlier requests, with their sizes."""
         self.waiting = 0
@@ -63,6 +65,11 @@ class StreamAnswer:
         if response.final:
             # The request knows its sink: a cycle would keep its tensors until the garbage collector's next round.
             self.request = None
+        if self.answered and not self.decoupled and not response.flag_only:
+            # As Triton has it: a stream is not told that such a model sent more than it may.
+            if response.final:
+                stream.finish(self)
+            return
         if response.error is not None and response.refused:
             stream.put(self, [encode_stream_rejection(response.error.message, self.id)])
             stream.finish(self)
@@ -71,6 +78,7 @@ class StreamAnswer:
             stream.end(response.error)
             return
         if not response.flag_only or self.wants_empty_final:
+            self.answered = True
             parts = self._encode(response)
             if self.trace is not None:
                 self.trace.note("GRPC_SEND_START", time.monotonic_ns())

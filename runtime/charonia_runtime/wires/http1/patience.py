@@ -49,8 +49,7 @@ class Patience:
         taken = now - self._request_since
         if is_in_head:
             return taken > limits.head_timeout_seconds
-        grace = limits.read_timeout_seconds + limits.head_timeout_seconds
-        return taken > grace + received_bytes / _LEAST_BYTES_PER_SECOND
+        return taken > limits.read_timeout_seconds + received_bytes / _LEAST_BYTES_PER_SECOND
 
     def ends_idling(self, now: float, last_activity: float, *, has_served: bool) -> bool:
         """Return whether a connection without a request is closed: before its first one as a head that is late."""

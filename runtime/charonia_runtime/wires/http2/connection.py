@@ -39,7 +39,7 @@ class Connection:
         self._handler = handler
         self._limits = limits
         self.now = now
-        self.outbox = Outbox(wake, self._sent)
+        self.outbox = Outbox(wake, self._sent, self._drop, limits.unsent_bytes_at_most)
         self.streams: dict[int, Stream] = {}
         self.last_stream_id = 0
         self.is_closed = False
@@ -57,6 +57,8 @@ class Connection:
         self._half_window = limits.connection_window_bytes // 2
         self._low_window = limits.stream_window_bytes // 2
         self._deadlines = Deadlines(limits, now)
+        self._pauses: dict[int, tuple[int, float]] = {}
+        """Streams whose end has not come: their windows, and since when these are as they are."""
         self._final_stream_id: int | None = None
 
     @property
@@ -245,6 +247,11 @@ class Connection:
         self._refuse(stream.id, code)
         self._count_reset()
 
+    def _drop(self, stream: Stream) -> None:
+        """Give up an answer for which there is no room: gRPC calls that RESOURCE_EXHAUSTED."""
+        self._abort(stream, errors.ENHANCE_YOUR_CALM)
+        self._refuse(stream.id, errors.ENHANCE_YOUR_CALM)
+
     def _sent(self, stream: Stream) -> None:
         """The answer is complete."""
         del self.streams[stream.id]
@@ -297,7 +304,9 @@ class Connection:
         if fault is not None:
             self.dismiss(fault.code, fault.reason)
             return
-        if self._deadlines.is_due(now):
+        if self._limits.pause_seconds:
+            self._tell_pauses(now)
+        if self._deadlines.is_due(now, is_idle=not self.streams):
             self.drain(now)
         if self._deadlines.is_drain_over(now):
             self.drained()
@@ -306,6 +315,20 @@ class Connection:
             self.outbox.control(frames.ping(KEEPALIVE_PING))
         elif verdict is Verdict.HANG_UP:
             self.dismiss(errors.NO_ERROR, "keepalive_timeout")
+
+    def _tell_pauses(self, now: float) -> None:
+        """Tell the receivers of requests of which nothing came since long."""
+        before = self._pauses
+        self._pauses = pauses = {}
+        for stream in list(self.streams.values()):
+            if stream.has_ended or stream.receiver is None:
+                continue
+            window, since = before.get(stream.id, (-1, now))
+            if stream.receive_window != window:
+                window, since = stream.receive_window, now
+            pauses[stream.id] = window, since
+            if now - since > self._limits.pause_seconds:
+                stream.receiver.paused()
 
     def dismiss(self, code: int, reason: str) -> None:
         """Hang up, and say why."""

@@ -18,7 +18,7 @@ class Deadlines:
     """The clocks of one connection; the time is always an argument."""
 
     __slots__ = (
-        "_drain_began_at", "_due_at", "_hang_up_at", "_limits", "_opened_at", "_rest_since", "_sends",
+        "_drain_began_at", "_due_at", "_hang_up_at", "_idle_since", "_limits", "_opened_at", "_rest_since", "_sends",
         "_stalled_since",
     )  # fmt: skip
 
@@ -31,13 +31,20 @@ class Deadlines:
         self._drain_began_at: float | None = None
         self._hang_up_at = math.inf
         self._due_at = math.inf
+        self._idle_since: float | None = None
         if limits.connection_age_seconds:
             self._due_at = now + limits.connection_age_seconds * random.uniform(1 - _AGE_SPREAD, 1 + _AGE_SPREAD)  # noqa: S311
 
     # --- draining ---
 
-    def is_due(self, now: float) -> bool:
-        """Whether the connection is to be drained for its age; true once."""
+    def is_due(self, now: float, *, is_idle: bool = False) -> bool:
+        """Whether the connection is to be drained: it was idle for long, or is old, which is said once."""
+        if not is_idle:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        elif self._limits.idle_seconds and now - self._idle_since > self._limits.idle_seconds:
+            return True
         if now < self._due_at:
             return False
         self._due_at = math.inf

@@ -41,8 +41,14 @@ class Limits:
     """From the connection to its preface and SETTINGS, from SETTINGS to their acknowledgement, for a frame's bytes."""
     stall_seconds: float = 600.0
     """How long a client may take nothing although something waits for it."""
+    pause_seconds: float = 0.0
+    """How long a request may pause before its end; receivers decide whether that is too long (`Receiver.paused`)."""
+    idle_seconds: float = 0.0
+    """How long a connection may be without a request; then its client is asked to go elsewhere."""
     unsent_bytes: int = 256 * 1024 * 1024
     """Answers that wait for one client; over it new requests are refused until it has taken some."""
+    unsent_bytes_at_most: int = 512 * 1024 * 1024
+    """Over it, answers to requests that were taken before are dropped as well: their streams are reset."""
     crowded_stall_seconds: float = 20.0
     """How long it may take nothing while so much waits for it."""
     keepalive_seconds: float = 7200.0

@@ -88,6 +88,7 @@ def _sweep_seconds(limits: Limits) -> float:
     times = (
         limits.handshake_seconds, limits.stall_seconds, limits.keepalive_seconds, limits.keepalive_timeout_seconds,
         limits.connection_age_seconds, limits.connection_age_grace_seconds,
+        limits.pause_seconds, limits.idle_seconds,
     )  # fmt: skip
     shortest = min((seconds for seconds in times if seconds), default=_LONGEST_SWEEP_SECONDS)
     return min(max(shortest / 4, _SHORTEST_SWEEP_SECONDS), _LONGEST_SWEEP_SECONDS)

@@ -33,12 +33,21 @@ class Outbox:
 
     What may be written now is in `frames`, at most about `BUFFERED_BYTES`; what flow control or a full socket holds
     back stays, uncopied, in the queues of its streams: `queued_bytes`. `sends` counts pieces of answers. `wake` is
-    called when the first frame waits to be written, `sent` with each stream whose answer is complete.
+    called when the first frame waits to be written, `sent` with each stream whose answer is complete, `drop` with each
+    that has something to send although more than `most_bytes` is queued.
     """
 
-    def __init__(self, wake: Callable[[], None], sent: Callable[[Stream], None]) -> None:
+    def __init__(
+        self,
+        wake: Callable[[], None],
+        sent: Callable[[Stream], None],
+        drop: Callable[[Stream], None],
+        most_bytes: int,
+    ) -> None:
         self._wake = wake
         self._sent = sent
+        self._drop = drop
+        self._most_bytes = most_bytes
         self.frames: list[Buffer] = []
         self.size = 0
         self.queued_bytes = 0
@@ -79,6 +88,9 @@ class Outbox:
             or len(head) > SMALLEST_FRAME_LIMIT
             or len(trailers) > SMALLEST_FRAME_LIMIT
         ):
+            if self.queued_bytes > self._most_bytes:
+                self._drop(stream)
+                return
             self.send_block(stream, head, ends=False)
             self.send_data(stream, parts)
             self.send_block(stream, trailers, ends=True)
@@ -126,6 +138,9 @@ class Outbox:
             or stream.queue
             or not self._has_room()
         ):
+            if self.queued_bytes > self._most_bytes and stream.is_open:
+                self._drop(stream)
+                return
             self._enqueue(
                 stream, (part if isinstance(part, memoryview) else memoryview(part) for part in parts if part)
             )

@@ -1,6 +1,7 @@
 """A connection on an asyncio transport."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import MutableSet
 from typing import Any, Final
@@ -10,6 +11,8 @@ from typing_extensions import override
 from charonia_runtime.wires.http2.connection import Connection
 from charonia_runtime.wires.http2.limits import LINGER_SECONDS, Limits
 from charonia_runtime.wires.http2.stream import Handler
+
+logger = logging.getLogger(__name__)
 
 _GATHERED_BYTES: Final = 64 * 1024
 """Up to this size frames are written as one buffer: cheaper to copy than to hand over in pieces."""
@@ -77,7 +80,12 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         connection.outbox.is_awake = True
         end = len(self._rest) + nbytes
         data = self._read_buffer[:end]
-        taken = connection.receive(data, self._loop.time())
+        try:
+            taken = connection.receive(data, self._loop.time())
+        except Exception:
+            logger.exception("unexpected error while reading an HTTP/2 connection, which is closed")
+            self.abort()
+            return
         self._rest = b"" if taken == end else data[taken:].tobytes()
         self._flush()
 

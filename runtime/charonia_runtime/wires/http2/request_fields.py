@@ -1,4 +1,8 @@
-"""What makes a request well formed (RFC 9113 section 8.2 and 8.3)."""
+"""
+What makes a request well formed (RFC 9113 section 8.2 and 8.3).
+
+A value may begin or end with a space all the same: gRPC's own servers take such metadata as it is, and clients send it.
+"""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +18,8 @@ _CONNECTION_FIELDS: Final = frozenset((
     b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade",
 ))  # fmt: skip
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
-_BAD_VALUE: Final = re.compile(rb"[\x00\r\n]|\A[ \t]|[ \t]\Z").search
+_BAD_PSEUDO_VALUE: Final = re.compile(rb"[\x00\r\n]|\A[ \t]|[ \t]\Z").search
+_BAD_VALUE: Final = re.compile(rb"[\x00\r\n]").search
 _MAXIMUM_LENGTH_DIGITS: Final = 18
 _KNOWN_FIELDS: Final = 256
 """Fields that are known again."""
@@ -47,7 +52,7 @@ class RequestChecks:
         path = pseudo.get(b":path", b"")
         scheme = pseudo.get(b":scheme", b"")
         authority = pseudo.get(b":authority", b"")
-        if _BAD_VALUE(method) or _BAD_VALUE(path) or _BAD_VALUE(scheme) or _BAD_VALUE(authority):
+        if any(map(_BAD_PSEUDO_VALUE, (method, path, scheme, authority))):
             raise _malformed("a pseudo-header with a forbidden character")
         if method == b"CONNECT":
             if path or scheme or not authority:

@@ -21,6 +21,9 @@ class Receiver(Protocol):
     def ended(self) -> None:
         """The request is complete. What a client sends as trailers is dropped."""
 
+    def paused(self) -> None:
+        """Nothing of the request came for `Limits.pause_seconds`, and its end has not come. Told again and again."""
+
     def aborted(self, code: int) -> None:
         """Reset by the client, killed by a limit, or the connection is gone: nobody reads an answer."""
 

@@ -13,7 +13,7 @@ from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.frontends.v2_grpc import Frontend
-from tests.support.fake_server import FakeServer, answer, end, failure
+from tests.support.fake_server import FakeServer, answer, echo, echo_config, end, failure
 from tests.support.grpc_calls import GrpcClient, stream_document
 from tests.support.streams import OpenModel, request, rest_of, summary
 
@@ -54,6 +54,22 @@ async def test_the_final_flag_alone_is_sent_on_request(client: GrpcClient) -> No
     assert last == {"infer_response": {"model_name": "counting", "parameters": FINAL}}
     (only,) = await client.streamed([request("echo", parameters=wish)])
     assert only["infer_response"]["parameters"] == FINAL
+
+
+@pytest.mark.parametrize("second", ["response", "error"])
+async def test_a_usual_model_that_sends_more_than_one_response(
+    server: FakeServer, client: GrpcClient, second: str
+) -> None:
+    """As on Triton 2.51, the stream has the first and hears nothing of the others."""
+
+    def send_two(asked: InferenceRequest) -> list[InferenceResponse]:
+        more = echo(asked) if second == "response" else [failure(asked, InvalidArgumentError("too many"))]
+        return [*echo(asked), *more]
+
+    server.add(echo_config("two"), send_two)
+    found = await client.streamed([request("two", "1", 1.0), request("echo", "2", 1.0)])
+    assert [response["infer_response"]["id"] for response in found] == ["1", "2"]
+    assert found[0]["infer_response"]["parameters"] == NOT_FINAL
 
 
 async def test_the_streaming_client_of_tritonclient(frontend: Frontend) -> None:

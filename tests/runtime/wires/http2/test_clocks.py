@@ -234,3 +234,32 @@ def test_the_connection_s_window_is_announced_and_renewed() -> None:
     written = server.send(START + OPEN + data_frame(1, bytes(30_000)) * 2)
     assert list(frames_of(written))[-1] == (8, 0, 0, (60_000).to_bytes(4, "big"))
     assert server.send(window_update(0, 1)) == b""
+
+
+def test_requests_that_pause_are_told() -> None:
+    server = Server(calls := Calls(echoes=False), dataclasses.replace(LIMITS, pause_seconds=30))
+    server.send(START + OPEN)
+    (call,) = calls.calls
+    for piece in range(3):
+        server.send(data_frame(1, b"x" * (piece + 1)))
+        server.tick(1)
+        server.tick(29)
+    assert not call.pauses
+    server.tick(2)
+    assert call.pauses == 1
+    server.send(data_frame(1, b"", 1))
+    server.tick(40)
+    assert call.pauses == 1
+
+
+def test_idle_connections_are_asked_to_go() -> None:
+    server = Server(Calls(echoes=False), Limits(idle_seconds=100, keepalive_seconds=0))
+    server.send(START + OPEN)
+    for _ in range(10):
+        assert goaway_of(server.tick(50)) is None
+    server.send(rst_stream(1, errors.CANCEL))
+    server.tick(1)
+    assert goaway_of(server.tick(100)) is None
+    assert goaway_of(server.tick(1)) == (errors.NO_ERROR, "")
+    server.send(DRAIN_PONG)
+    assert server.connection.is_closed

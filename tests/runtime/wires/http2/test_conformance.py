@@ -31,6 +31,8 @@ class Answer:
     def ended(self) -> None:
         asyncio.get_running_loop().call_later(0.02, self._stream.respond, HEAD, [b"answer"], TRAILERS)
 
+    def paused(self) -> None: ...
+
     def aborted(self, code: int) -> None: ...
 
 

@@ -323,6 +323,25 @@ def test_who_lets_too_much_wait_is_hung_up_on_sooner(answer_bytes: int, seconds:
     assert server.connection.outbox.queued_bytes == 0
 
 
+def test_answers_for_which_there_is_no_room_are_dropped() -> None:
+    """Requests that were taken before their client stopped reading cannot make more wait than is allowed."""
+    limits = Limits(unsent_bytes=500_000, unsent_bytes_at_most=800_000, keepalive_seconds=0)
+    server = Server(calls := Calls(echoes=False), limits)
+    server.send(START + b"".join(map(headers_frame, range(1, 200, 2))))
+    written = b""
+    for call in calls.calls[:50]:
+        call.stream.respond(HEAD, [bytes(400_000)], TRAILERS)
+        written += server.written()
+    for call in calls.calls[50:]:
+        call.stream.send_head(HEAD)
+        call.stream.send_data([bytes(400_000)])
+        written += server.written()
+    assert server.connection.outbox.queued_bytes < 1_300_000
+    assert resets_of(written) == [(stream_id, errors.ENHANCE_YOUR_CALM) for stream_id in range(7, 200, 2)]
+    assert [call.codes for call in calls.calls[50:]] == [[errors.ENHANCE_YOUR_CALM]] * 50
+    assert len(server.connection.streams) == 3
+
+
 def test_held_streams_get_no_new_window() -> None:
     limits = Limits(stream_window_bytes=1000, connection_window_bytes=100_000)
     server = Server(calls := Calls(echoes=False), limits)

@@ -9,7 +9,7 @@ from typing import Final
 from typing_extensions import override
 
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Listener, Method, Parts
-from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode, status_of
+from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode, status_of, unexpected
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import HEAD, TRAILERS, refusal_block, trailers_block
 from charonia_runtime.frontends.v2_grpc.transports.http2.compression import Compression, inflate, inflates_at_once
 from charonia_runtime.frontends.v2_grpc.transports.http2.errors import CallError
@@ -19,6 +19,7 @@ from charonia_runtime.frontends.v2_grpc.transports.http2.outgoing import Compres
 from charonia_runtime.wires.http2.stream import Stream
 
 _DEADLINE_EXCEEDED: Final = Status(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+_TOO_SLOW: Final = Status(StatusCode.DEADLINE_EXCEEDED, "the request took too long to arrive")
 _CUT_SHORT: Final = Status(StatusCode.INTERNAL, "the request ended within a message")
 
 
@@ -101,23 +102,27 @@ class Exchange:
         self._let_go()
         if self._compressed is not None:
             self._compressed.drop()
-        if listener is not None:
-            listener.aborted()
+        self._abort(listener)
 
     # --- within ---
 
-    def _expire(self) -> None:
-        listener = self._listener
-        self.end(_DEADLINE_EXCEEDED)
-        if listener is not None:
+    @staticmethod
+    def _abort(listener: Listener | None) -> None:
+        if listener is None:
+            return
+        try:
             listener.aborted()
+        except Exception as error:  # noqa: BLE001 the call is over: nobody is told but the log
+            unexpected(error)
+
+    def _expire(self) -> None:
+        self._refuse(_DEADLINE_EXCEEDED)
 
     def _refuse(self, status: Status) -> None:
-        """End a call whose client broke the rules."""
+        """End a call whose client broke the rules, or whose listener failed."""
         listener = self._listener
         self.end(status)
-        if listener is not None:
-            listener.aborted()
+        self._abort(listener)
 
     def _let_go(self) -> None:
         self._listener = None
@@ -209,10 +214,16 @@ class UnaryExchange(Exchange):
         except CallError as error:
             self._refuse(error.status)
 
+    def paused(self) -> None:
+        self._refuse(_TOO_SLOW)
+
     def _deliver(self, message: Buffer) -> None:
-        listener = self._listener = self._method.open(self)
-        if listener is not None:
-            listener.message(message)
+        try:
+            listener = self._listener = self._method.open(self)
+            if listener is not None:
+                listener.message(message)
+        except Exception as error:  # noqa: BLE001 the call's outermost boundary
+            self._refuse(status_of(error))
 
 
 class StreamExchange(Exchange):
@@ -284,9 +295,15 @@ class StreamExchange(Exchange):
         if self._has_ended and not self._arrived and not self._is_busy and not self._is_held:
             self._half_close()
 
+    def paused(self) -> None:
+        """Nothing: a client may wait with its next message as long as it likes."""
+
     def _hand_over(self, message: Buffer) -> None:
-        if self._listener is not None:
-            self._listener.message(message)
+        try:
+            if self._listener is not None:
+                self._listener.message(message)
+        except Exception as error:  # noqa: BLE001 the call's outermost boundary
+            self._refuse(status_of(error))
         self._is_busy = False
 
     def _hand_on(self, message: Buffer) -> None:

@@ -2,6 +2,7 @@
 
 from charonia_runtime.frontends.v2_grpc.calls import Methods
 from charonia_runtime.frontends.v2_grpc.options import Options
+from charonia_runtime.frontends.v2_grpc.status import status_of
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import refusal_block
 from charonia_runtime.frontends.v2_grpc.transports.http2.compression import Compression
 from charonia_runtime.frontends.v2_grpc.transports.http2.exchanges import StreamExchange, UnaryExchange
@@ -23,6 +24,12 @@ class Handler:
         self._compression.close()
 
     def begin(self, stream: Stream) -> Receiver | None:
+        try:
+            return self._begin(stream)
+        except Exception as error:  # noqa: BLE001 the call's outermost boundary
+            return Refusal(stream, refusal_block(status_of(error)))
+
+    def _begin(self, stream: Stream) -> Receiver | None:
         head: CallHead | None = stream.head.note
         if head is None:
             head = stream.head.note = read_head(stream.head, self._methods, compresses=self._compresses)

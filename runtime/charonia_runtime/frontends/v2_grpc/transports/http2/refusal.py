@@ -5,12 +5,13 @@ from typing import Final
 
 from charonia_runtime.wires.http2.stream import Stream
 
-_PATIENCE_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 0.05
 
 
 class Refusal:
     """
-    Answers a stream that is refused: with its first data if it is gRPC, else with its end; or a second later.
+    Answers a stream that is refused: with its first data if it is gRPC, else with its end; or a moment later, where
+    the client sends nothing.
 
     Not with its head: what follows may break HTTP/2's rules, which is the better answer, and clients of grpc.aio take a
     status that comes while they write their first message for an internal error.
@@ -35,6 +36,9 @@ class Refusal:
             self._stream.respond(self._block, (self._text,), b"")
         else:
             self._stream.send_trailers(self._block)
+
+    def paused(self) -> None:
+        """Nothing: an answer is on its way."""
 
     def aborted(self, _code: int) -> None:
         self._patience.cancel()

@@ -15,6 +15,8 @@ from charonia_runtime.wires.http2.listener import Listener
 
 _CONCURRENT_CALLS: Final = 2048
 """Of one connection. Clients of grpc keep what is more to themselves until others end."""
+_CROWDED_SECONDS: Final = 10.0
+"""How long a client may take nothing while so much waits for it that nothing more is taken from it."""
 _RETIRE_SECONDS: Final = 1.0
 """While the server retires, connections are asked to go elsewhere this often."""
 
@@ -61,6 +63,10 @@ def limits_of(options: Options) -> Limits:
     """What one client may ask, by the flags; below zero means never, as zero does."""
     return Limits(
         concurrent_streams=_CONCURRENT_CALLS,
+        stall_seconds=options.grpc_write_timeout_secs,
+        crowded_stall_seconds=min(_CROWDED_SECONDS, options.grpc_write_timeout_secs or _CROWDED_SECONDS),
+        pause_seconds=options.grpc_read_timeout_secs,
+        idle_seconds=options.grpc_idle_timeout_secs,
         keepalive_seconds=_seconds(options.grpc_keepalive_time),
         keepalive_timeout_seconds=_seconds(options.grpc_keepalive_timeout),
         keepalive_without_calls=options.grpc_keepalive_permit_without_calls,

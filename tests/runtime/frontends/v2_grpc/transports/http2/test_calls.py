@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -290,6 +291,46 @@ async def test_a_refusal_needs_no_message_in_the_end(
     client.h2.send_headers(stream_id, fields)
     client.exchange()
     await until(client, lambda: client.answer(stream_id)[0] != {})
+
+
+async def test_a_stream_that_is_refused_is_told_at_once(connect: MakeClient) -> None:
+    """Also where its client waits for an answer before it sends anything."""
+    client = connect(grpc_restricted_protocol=("inference:key=secret",))
+    stream_id = client.h2.get_next_available_stream_id()
+    client.h2.send_headers(stream_id, head(STREAM))
+    client.exchange()
+    began = asyncio.get_running_loop().time()
+    await until(client, lambda: bool(client.answer(stream_id)[0]))
+    assert asyncio.get_running_loop().time() - began < 0.7
+    assert status(client, stream_id)[0] == "14"
+
+
+@pytest.mark.parametrize("path", [INFER, STREAM])
+@pytest.mark.parametrize("place", ["refusal", "open", "message"])
+async def test_an_exception_is_an_internal_error_and_a_log_record(
+    connect: MakeClient, caplog: pytest.LogCaptureFixture, path: str, place: str
+) -> None:
+    def fail(*_: object) -> Any:
+        raise ValueError("a defect")
+
+    class Failing:
+        message = half_closed = aborted = fail
+
+    client = connect()
+    handler = client.server.connection._handler
+    changes = {"refusal": {"refusal": fail}, "open": {"open": fail}, "message": {"open": lambda _: Failing()}}[place]
+    method = replace(handler._methods.find(path), **changes)  # type: ignore[attr-defined]
+    handler._methods._methods[path] = method  # type: ignore[attr-defined]
+
+    for _ in range(2):
+        stream_id = client.request(framed(ECHO), fields=head(path))
+        await settle(client)
+        assert status(client, stream_id) == ("13", "internal error; see the server's log")
+    told = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert len(told) >= 2
+    assert {repr(error) for error in told} == {"ValueError('a defect')"}
+    stream_id = client.request(framed(b""), fields=head(f"{SERVICE}/ServerLive"))
+    await until(client, lambda: bool(client.answer(stream_id)[1]))
 
 
 async def test_metadata_of_every_form(connect: MakeClient, server: FakeServer) -> None:
