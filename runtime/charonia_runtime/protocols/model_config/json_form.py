@@ -10,6 +10,7 @@ from tritonclient.grpc import model_config_pb2
 
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.protocols.model_config.document import Document, is_map, sparse_document
+from charonia_runtime.protocols.model_config.hints import hint_of_names
 from charonia_runtime.protocols.model_config.text_form import ENTRY_LIST_CONFIG
 
 _BOOLEANS = {"true": True, "false": False}
@@ -33,7 +34,7 @@ def parse(text: str | bytes) -> Document:
         json_format.ParseDict(_strict(config.DESCRIPTOR, given), config)
     except json_format.ParseError as error:
         cause = str(error).partition("\n")[0]  # a list of all the fields there are follows
-        raise InvalidArgumentError(f"Invalid config override: {cause}") from None
+        raise InvalidArgumentError(f"Invalid config override: {cause}{hint_of_names(cause)}") from None
     return sparse_document(ENTRY_LIST_CONFIG.FromString(config.SerializeToString(deterministic=True)))
 
 

@@ -8,6 +8,7 @@ from tritonclient.grpc import model_config_pb2
 
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.protocols.model_config.document import Document, sparse_document
+from charonia_runtime.protocols.model_config.hints import hint_of_text
 
 _MINUS_WITH_SPACES = re.compile(
     r"""
@@ -64,11 +65,11 @@ def _minus_at_number(match: re.Match[str]) -> str:
 
 
 def _cause(error: text_format.ParseError, text: str) -> str:
-    """`<line>:<column>: <what was wrong>`, without the library's copy of the whole line."""
+    """`<line>:<column>: <what was wrong>` and a likely correction, without the library's copy of the whole line."""
     line, column = error.GetLine(), error.GetColumn()
     if line is None:
         return str(error)
     cause = str(error).removeprefix(f"{line}:{column} : ")
     quoted = text.split("\n")[line - 1] if line <= text.count("\n") + 1 else ""
     cause = cause.removeprefix(f"'{quoted}': ").encode(errors="replace").decode()
-    return f"{line}:{column}: {cause}"
+    return f"{line}:{column}: {cause}{hint_of_text(cause, text, line, column)}"

@@ -26,7 +26,20 @@ from charonia_runtime.protocols.model_config import parse_json, parse_text
         ('{"parameters": []}', None),
         ('{"parameters": {"a": "b"}}', None),
         ('{"version_policy": 1}', None),
-        ('{"input": [{"data_type": "FP32"}]}', None),
+        (
+            '{"input": [{"data_type": "FP32"}]}',
+            (
+                "Failed to parse input field: Failed to parse data_type field: Invalid enum value FP32 for enum type "
+                "inference.DataType at ModelConfig.input[0].data_type.. Did you mean TYPE_FP32?"
+            ),
+        ),
+        (
+            '{"max_batchsize": 1}',
+            (
+                'Message type "inference.ModelConfig" has no field named "max_batchsize" at "ModelConfig". Did you mean '
+                '"max_batch_size"?'
+            ),
+        ),
         ('{"dynamic_batching": {}, "sequence_batching": {}}', None),
         ('{"dynamic_batching": {"priority_queue_policy": {"x": {}}}}', None),
         ('{"input": [{"dims": [99999999999999999999]}]}', None),

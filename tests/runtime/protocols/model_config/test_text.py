@@ -40,8 +40,8 @@ def test_spellings_of_the_same(spellings: tuple[str, ...]) -> None:
     [
         ('backend "python"', '1:9: Expected ":".'),
         ("\n\n  nope: 1", '3:3: Message type "inference.ModelConfig" has no field named "nope".'),
-        ("input{dims:[1,]}", "1:15: Couldn't parse integer: ]"),
-        ('input [{name:"a"},]', '1:19: Expected "{".'),
+        ("input{dims:[1,]}", "1:15: Couldn't parse integer: ] Remove the comma before ']'"),
+        ('input [{name:"a"},]', "1:19: Expected \"{\". Remove the comma before ']'"),
         ('name:"a" name:"b"', '1:15: Message type "inference.ModelConfig" should not have multiple "name" fields.'),
         (
             "dynamic_batching{} dynamic_batching{}",
@@ -66,12 +66,46 @@ def test_spellings_of_the_same(spellings: tuple[str, ...]) -> None:
             ),
         ),
         ('name:"a\nb"', "1:6: String missing ending quote: '\"a'"),
-        ("input{data_type:type_fp32}", '1:17: Enum type "inference.DataType" has no value named type_fp32.'),
+        (
+            "input{data_type:type_fp32}",
+            '1:17: Enum type "inference.DataType" has no value named type_fp32. Did you mean TYPE_FP32?',
+        ),
         ('input{optional:"true"}', '1:16: Expected "true" or "false".'),
         ("max_batch_size:2.0", "1:16: Couldn't parse integer: 2.0"),
         ("max_batch_size:99999999999", "1:16: Value out of range: 99999999999"),
-        ("name:5", "1:6: Expected string but found: '5'"),
-        ("input{", '1:6: Expected "}".'),
+        ("name:5", "1:6: Expected string but found: '5' Write text in quotes: \"5\""),
+        ("input{", "1:6: Expected \"}\". The '{' at 1:6 is not closed"),
+        (
+            "\nmax_batchsize: 8",
+            '2:1: Message type "inference.ModelConfig" has no field named "max_batchsize". Did you mean "max_batch_size"?',
+        ),
+        (
+            "instance_group{kind: gpu}",
+            '1:22: Enum type "inference.ModelInstanceGroup.Kind" has no value named gpu. Did you mean KIND_GPU?',
+        ),
+        (
+            "input{data_type: TYPE_FLOAT32}",
+            '1:18: Enum type "inference.DataType" has no value named TYPE_FLOAT32. Did you mean TYPE_FP32?',
+        ),
+        (
+            "model_warmup{inputs{}}optimization{priority: X}",
+            (
+                '1:46: Enum type "inference.ModelOptimizationPolicy.ModelPriority" has no value named X. Accepted are '
+                "PRIORITY_DEFAULT, PRIORITY_MAX, PRIORITY_MIN"
+            ),
+        ),
+        (
+            "input [ {\n dims: [ 4 ] # ]\n ]",
+            "3:2: Expected identifier or number, got ]. The '{' at 1:9 is not closed before it",
+        ),
+        (
+            '{"name": "m"}',
+            '1:1: Expected identifier or number, got {. This looks like JSON; a config.pbtxt is lines such as: name: "m"',
+        ),
+        (
+            'parameters { key: "a" value: "b" }',
+            '1:30: Expected "{". Write a parameter as: { key: "…" value: { string_value: "…" } }',
+        ),
     ],
 )
 def test_mistakes_in_text_are_located(text: str, detail: str) -> None:
