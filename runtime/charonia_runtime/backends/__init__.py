@@ -7,6 +7,7 @@ Backends of others are found by their names, too (`_own`): one in a folder of `-
 the operator has put it there; one of an installed package after ours, so that none can replace them unnoticed.
 """
 
+import difflib
 import pkgutil
 from importlib import import_module
 from pathlib import Path
@@ -32,8 +33,14 @@ def load_backend(name: str, directory: Path | None = None) -> type[Backend]:
     if offered is None:
         raise InvalidArgumentError(
             f"unable to find backend library for backend '{name}', try specifying runtime on the model configuration."
+            f"{_meant(name)}"
         )
     return offered
+
+
+def _meant(name: str) -> str:
+    nearest = difflib.get_close_matches(name.lower(), backend_names(), n=1)
+    return f" Did you mean '{nearest[0]}'?" if nearest else ""
 
 
 def backend_names() -> list[str]:

@@ -61,6 +61,24 @@ _KINDS_BEYOND_TRITON = tuple(
 )
 """Files that Triton does not recognise: it refuses models that have nothing else."""
 
+_FILENAME_OF_SUFFIX = {
+    ".onnx": ("onnxruntime", "model.onnx"),
+    ".plan": ("tensorrt", "model.plan"),
+    ".engine": ("tensorrt", "model.plan"),
+    ".trt": ("tensorrt", "model.plan"),
+    ".xml": ("openvino", "model.xml"),
+    ".pt": ("pytorch", "model.pt"),
+    ".pth": ("pytorch", "model.pt"),
+    ".pt2": ("pytorch", "model.pt2"),
+    ".savedmodel": ("tensorflow", "model.savedmodel"),
+    ".graphdef": ("tensorflow", "model.graphdef"),
+    ".py": ("python", "model.py"),
+    ".dali": ("dali", "model.dali"),
+    ".ubj": ("fil", "xgboost.ubj"),
+    ".tl": ("fil", "checkpoint.tl"),
+}
+"""What a file with some other name is likely to be, by its last suffix."""
+
 PLATFORMS_OF_BACKEND: Mapping[str, frozenset[str]] = {
     "tensorflow": frozenset({"tensorflow_savedmodel", "tensorflow_graphdef"}),
     "tensorrt": frozenset({"tensorrt_plan"}),
@@ -95,6 +113,19 @@ def derive_backend(config: ModelConfig, version_files: VersionFiles) -> ModelCon
     if beyond is not None and "." not in config.name:
         return replace(config, backend=beyond.backend, default_model_filename=beyond.filename)
     return _derive_from_name(config)
+
+
+def known_filenames() -> tuple[str, ...]:
+    """Every name of a model file that tells its backend, Triton's first."""
+    return tuple(kind.filename for kind in (_SAVED_MODEL, _GRAPH_DEF, *_KINDS, *_KINDS_BEYOND_TRITON))
+
+
+def likely_model_file(filename: str) -> tuple[str, str] | None:
+    """Backend and proper name of a model file that has this name or one of its kind; None where neither is known."""
+    for kind in (_SAVED_MODEL, _GRAPH_DEF, *_KINDS, *_KINDS_BEYOND_TRITON):
+        if kind.filename == filename:
+            return kind.backend, filename
+    return _FILENAME_OF_SUFFIX.get(filename[filename.rfind(".") :] if "." in filename else "")
 
 
 def _derive_tensorflow(config: ModelConfig, files: VersionFiles) -> ModelConfig:

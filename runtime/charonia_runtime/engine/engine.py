@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from charonia_runtime.engine.execution.timed_model import TimedModel
 from charonia_runtime.engine.inner_server import InnerServer
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
+from charonia_runtime.engine.lifecycle.folder_advice import advise_on_repository
 from charonia_runtime.engine.lifecycle.loading import ModelLoader
 from charonia_runtime.engine.lifecycle.polling import RepositoryPoller, Wait
 from charonia_runtime.engine.lifecycle.reading import ModelReader, Override, PolledModel
@@ -144,6 +146,9 @@ class Engine:
         Raises InferenceError, with nothing left running, when the server must not start.
         """
         await self._check_repositories()
+        for repository in self._repositories.directories:
+            for advice in await self._files.run(partial(advise_on_repository, repository)):
+                logger.warning("%s", advice)
         if self._cache is not None:
             await self._cache.start()
         complete = await self._poller.load_all(self._startup_models())
@@ -284,7 +289,8 @@ class Engine:
 
     async def repository_index(self, *, ready: bool = False) -> Sequence[IndexEntry]:
         located = await self._files.run(self._repositories.locate)
-        return self._registry.index({name: len(places) for name, places in located.items()}, ready=ready)
+        counts = {name: len(places) for name, places in located.items()}
+        return self._registry.index(counts, ready=ready, complaints=self._loader.complaints)
 
     async def load_model(
         self, name: str, *, config: str | None = None, files: Mapping[str, bytes] | None = None

@@ -229,16 +229,22 @@ class ModelRegistry:
         """Steady readiness: whatever serves can do so; what loads or failed beside it does not count."""
         return all(copy.ready for copy in self.serving())
 
-    def index(self, directories: Mapping[str, int], *, ready: bool = False) -> list[IndexEntry]:
+    def index(
+        self, directories: Mapping[str, int], *, ready: bool = False, complaints: Mapping[str, str] | None = None
+    ) -> list[IndexEntry]:
         """
         The repository index. `directories` maps each model to the number of repositories that have it.
 
-        A model is listed without states until it is first read, and not at all while it has no version.
+        A model without a version is listed with the reason that `complaints` has for it; without one it is listed
+        without states until it is first read, and not at all then.
         """
+        reasons = complaints or {}
         entries: list[IndexEntry] = []
         for name in sorted(directories):
             if directories[name] > 1:
                 entries.append(IndexEntry(name, None, VersionState.UNAVAILABLE.value, DUPLICATE))
+            elif name in reasons and not self.versions(name):
+                entries.append(IndexEntry(name, None, VersionState.UNAVAILABLE.value, reasons[name]))
             elif name not in self._models:
                 entries.append(IndexEntry(name))
             else:

@@ -17,7 +17,9 @@ from charonia_runtime.engine.ensembles.binding import bind, composing_models
 from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.engine.lifecycle.agent_notices import AgentNotices
 from charonia_runtime.engine.lifecycle.dependencies import CircularDependencyError, Dependencies, find_circle
+from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
+from charonia_runtime.engine.lifecycle.folder_advice import advise_on_no_version
 from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
 from charonia_runtime.engine.lifecycle.locks import NamedLocks
 from charonia_runtime.engine.lifecycle.reading import Override, PolledModel, PollError, log_passed_over
@@ -75,6 +77,8 @@ class ModelLoader:
         """Every ensemble as it was last read, until it is unloaded: its models bring it back when they are."""
         self._failures: dict[str, str] = {}
         """Why the last load of a model failed."""
+        self._unreadable: dict[str, str] = {}
+        """Why the files of a model could not be read last time, as the log has it."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -89,6 +93,11 @@ class ModelLoader:
     def failures(self) -> Mapping[str, str]:
         """Why the last load of a model failed, by model."""
         return self._failures
+
+    @property
+    def complaints(self) -> Mapping[str, str]:
+        """Why a model does not serve, by model: its last load failed, or its files could not even be read."""
+        return {**self._unreadable, **self._failures}
 
     def busy(self, name: str) -> bool:
         """Whether a load or unload of the model is under way."""
@@ -191,14 +200,18 @@ class ModelLoader:
 
     async def _poll(self, name: str, override: Override | None) -> PolledModel:
         try:
-            return await self._files.run(partial(self._read, name, override))
+            polled = await self._files.run(partial(self._read, name, override))
         except PollError as error:
             logger.error("%s", error)  # noqa: TRY400 - expected, a traceback would say nothing
             cause: Exception = error
         except Exception as error:
             logger.exception("failed to poll model '%s'", name)
             cause = error
+        else:
+            self._unreadable.pop(name, None)
+            return polled
         self._failures.pop(name, None)
+        self._unreadable[name] = str(cause)
         raise _unreadable(name) from cause
 
     async def _admit(self, polled: PolledModel) -> None:
@@ -219,7 +232,8 @@ class ModelLoader:
         name, current = polled.name, self._current.get(polled.name)
         log_passed_over(polled)
         try:
-            self._check(polled)
+            advice = "" if polled.versions else await self._files.run(partial(advise_on_no_version, polled.entry))
+            self._check(polled, advice)
             await self._switchover.run(polled, None if composing_models(polled.config) else current)
         except InvalidArgumentError as error:
             self._failures[name] = error.message
@@ -231,19 +245,23 @@ class ModelLoader:
         self._current[name] = polled
         await self._notices.complete_load(name, self._registry.ready(name).values())
 
-    def _check(self, polled: PolledModel) -> None:
-        """What keeps the model from being loaded before any of its versions is touched. Raises InvalidArgumentError."""
+    def _check(self, polled: PolledModel, advice: str) -> None:
+        """
+        What keeps the model from being loaded before any of its versions is touched. Raises InvalidArgumentError.
+
+        `advice` is what to do where it has no version.
+        """
         name, scheduling = polled.name, polled.config.scheduling
         text = ""
         if not polled.versions:
-            text = f"at least one version must be available under the version policy of model '{name}'"
+            text = f"at least one version must be available under the version policy of model '{name}'. {advice}"
         elif isinstance(scheduling, Ensemble):
             try:
                 bind(polled.config, scheduling, self._registry, self._failures)
             except InvalidArgumentError as error:
                 text = error.message
         if text:
-            logger.error("failed to load model '%s': %s", name, text)
+            logger.error("failed to load model '%s': %s%s", name, text, advise_on_error(text))
             raise InvalidArgumentError(text)
 
     # --- ensembles ---
@@ -313,6 +331,7 @@ class ModelLoader:
         async with self._locks.hold(name):
             self._ensembles.pop(name, None)
             self._failures.pop(name, None)
+            self._unreadable.pop(name, None)
             unneeded = self._dependencies.forget(name)
             await self._stop_serving(name)
             if forget:

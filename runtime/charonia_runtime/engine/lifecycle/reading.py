@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from charonia_runtime.core.config import ModelConfig, SpecificVersions
-from charonia_runtime.core.errors import InferenceError, InternalError
+from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.platforms import derive_backend
 from charonia_runtime.core.validation import validate_config, validate_tensors
 from charonia_runtime.core.versions import select_versions
 from charonia_runtime.engine.agents import require_agents
+from charonia_runtime.engine.lifecycle.folder_advice import advise_on_model
 from charonia_runtime.engine.lifecycle.overrides import OverrideDirectory
 from charonia_runtime.engine.lifecycle.repository import ModelRepositories, RepositoryEntry, is_model_name
 from charonia_runtime.protocols.model_config import complete, parse_json, parse_text
@@ -96,7 +97,11 @@ class ModelReader:
         given = self._read_config(entry) if override is None else parse_json(override)
         require_agents(given.repository_agents, self._agent_directory)
         named = given if given.name else replace(given, name=entry.name)
-        config = complete(derive_backend(named, entry.first_version_files))
+        try:
+            derived = derive_backend(named, entry.first_version_files)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{error.message} {advise_on_model(entry)}") from error
+        config = complete(derived)
         validate_config(config, entry.name)
         if not self._auto_complete:
             validate_tensors(config)

@@ -20,6 +20,10 @@ _CONFIGS = "configs"
 _BYTECODE = "__pycache__"
 _MOST_DIGITS = 18
 """Longer numbers might not fit the 64 bits that versions have on the wire."""
+_LOOK_LIKE_CONFIGS = frozenset({
+    "config.yaml", "config.yml", "config.json", "config.txt", "config.pbtxt.txt", "config.pbtx", "config.prototxt",
+    "config.pb", "Config.pbtxt", "model.pbtxt", "config.pbtext",
+})  # fmt: skip
 _NEVER_VERSIONS = {_CONFIGS, "warmup", "initial_state", _BYTECODE}
 
 
@@ -72,7 +76,7 @@ class RepositoryEntry:
     """Names in the first version directory → whether they are directories; tells the backend of bare models."""
     modifications: Modifications
     ignored: tuple[str, ...] = ()
-    """Why directories that look like versions are none, for the log."""
+    """Why directories that look like versions, and files that look like configurations, are none; for the log."""
 
     def version_directory(self, version: int) -> Path:
         return self.directory / str(version)
@@ -178,6 +182,8 @@ def _read_entry(directory: Path, config_path: Path) -> RepositoryEntry:
                 versions[version] = _stamp(_walk(child.path))
                 continue
             ignored += [version] if version else []
+        elif child.name in _LOOK_LIKE_CONFIGS and not config_path.exists():
+            ignored.append(f"'{child.path}' is not read: the configuration of a model is '{config_path}'")
         if child.name != _BYTECODE:
             others += _walk(child.path, skip=os.fspath(config_path))
     bare = {name: path for name, path in folders.items() if name.isdecimal() and int(name) in versions} or folders

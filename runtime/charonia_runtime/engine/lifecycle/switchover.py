@@ -11,6 +11,8 @@ from typing import NoReturn
 
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.engine.execution.copies import ModelCopy
+from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
+from charonia_runtime.engine.lifecycle.folder_advice import advise_on_version
 from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
 from charonia_runtime.engine.lifecycle.reading import PolledModel
 from charonia_runtime.engine.lifecycle.reload_plan import ReloadPlan, plan_reload
@@ -81,7 +83,9 @@ class Switchover:
                 return None
             copy = await self._create(polled, number)
         except InferenceError as error:
-            return error
+            folder = polled.entry.version_directory(number)
+            advice = await asyncio.to_thread(advise_on_version, folder, polled.config)
+            return type(error)(f"{error.message}. {advice}") if advice else error
         except Exception as error:
             logger.exception("unexpected error while loading '%s' version %d", polled.name, number)
             return InternalError(f"{type(error).__name__}: {error}")
@@ -110,7 +114,9 @@ class Switchover:
         name = polled.name
         for number, error in failures.items():
             self._registry.fail(name, number, error)
-            logger.error("failed to load '%s' version %d: %s", name, number, error.reason)
+            logger.error(
+                "failed to load '%s' version %d: %s%s", name, number, error.reason, advise_on_error(error.message)
+            )
         for number, copy in created.items():
             self._registry.abandon(name, number, copy)
             self._retire(name, copy)

@@ -73,7 +73,10 @@ async def test_a_model_that_cannot_be_read(server, caplog):
 
 async def test_a_model_without_versions(server, caplog):
     server.reader.put("simple", ())
-    text = "at least one version must be available under the version policy of model 'simple'"
+    text = (
+        "at least one version must be available under the version policy of model 'simple'. A model needs a folder for "
+        "each version, such as '/repository/simple/1'; that of an ensemble may be empty"
+    )
 
     with pytest.raises(InvalidArgumentError) as caught:
         await server.loader.load("simple")

@@ -1,0 +1,40 @@
+"""Advice that the log adds to errors whose text clients know from Triton, letter by letter."""
+
+import re
+
+_ADVICE = (
+    (r"No module named 'pb_utils'", "write: import triton_python_backend_utils as pb_utils"),
+    (
+        r"No module named '(?P<name>[\w.]+)'",
+        (
+            "install the package of '{name}' where the model runs, or name an environment that has it with the "
+            "parameter EXECUTION_ENV_PATH in config.pbtxt"
+        ),
+    ),
+    (r"has no attribute 'TritonPythonModel'", "a model.py needs a class TritonPythonModel with a method execute"),
+    (
+        r"Stub process '[^']*' is not healthy",
+        "the process of model.py has ended: a crash, os._exit, or too little memory; the lines above may tell",
+    ),
+    (
+        r"has kind KIND_GPU but no GPUs are available",
+        "run it on a machine with a GPU, or say KIND_CPU or KIND_AUTO in instance_group",
+    ),
+    (
+        r"must specify '(?P<field>\w+)'",
+        "add {field} to it in config.pbtxt, such as {field}: [ 4 ]; -1 is a size that varies",
+    ),
+    (r"contains models that are not available", "put its folder into a model repository, or correct model_name"),
+    (r"mapping to non-existing input", "the keys of input_map are inputs of the step's model, as in its config.pbtxt"),
+    (r"mapped from non-existing output", "the keys of output_map are outputs of the step's model"),
+)
+_COMPILED = tuple((re.compile(pattern), text) for pattern, text in _ADVICE)
+
+
+def advise_on_error(message: str) -> str:
+    """What to do about an error, in brackets with a space before; empty where its text says enough."""
+    for pattern, advice in _COMPILED:
+        found = pattern.search(message)
+        if found is not None:
+            return f" ({advice.format(**found.groupdict())})"
+    return ""
