@@ -37,7 +37,7 @@ def recognise(path: Path, backend: str) -> UnloadableFile | None:
             head = file.read(_HEAD_BYTES)
     except OSError:
         return None
-    found = _by_content(path, head, backend) or _by_name(path)
+    found = _by_content(path, head, backend) or _by_name(path, backend)
     return None if found is None else UnloadableFile(path, *found)
 
 
@@ -93,7 +93,7 @@ def _in_archive(path: Path, backend: str) -> tuple[str, str] | None:
     return None
 
 
-def _by_name(path: Path) -> tuple[str, str] | None:
+def _by_name(path: Path, backend: str) -> tuple[str, str] | None:
     if path.suffix in {".pkl", ".pickle", ".joblib"}:
-        return "a Python pickle", f"{_pickle_remedy('')}; see {PAGE}#pickles"
+        return "a Python pickle", f"{_pickle_remedy(backend)}; see {PAGE}#pickles"
     return None

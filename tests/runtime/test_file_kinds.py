@@ -34,7 +34,9 @@ def a_zip(*names: str) -> bytes:
         ("tensorflow", "model.graphdef", b"\x1f\x8b\x08", "a compressed archive", "unpack"),
     ],
 )  # fmt: skip
-def test_what_a_file_is(tmp_path: Path, backend: str, name: str, content: bytes, what: str, remedy: str) -> None:
+def test_what_a_file_is(  # noqa: PLR0917 - a row of the table
+    tmp_path: Path, backend: str, name: str, content: bytes, what: str, remedy: str
+) -> None:
     (tmp_path / name).write_bytes(content)
 
     found = recognise(tmp_path / name, backend)

@@ -186,17 +186,23 @@ async def test_a_failing_model_leaves_the_others_serving(make_engine, tmp_path):
     write_model(tmp_path, "bad", base='backend: "nothing"')
     write_model(tmp_path, "syntax", config="nonsense")
     write_model(tmp_path, "good")
+    write_model(tmp_path, "unversioned", versions=())
     engine = make_engine(exit_on_error=False)
     await engine.start()
 
-    assert await engine.repository_index() == [
+    index = await engine.repository_index()
+    assert [(entry.name, entry.version, entry.state) for entry in index[2:]] == [
+        ("syntax", None, "UNAVAILABLE"), ("unversioned", None, "UNAVAILABLE"),
+    ]  # fmt: skip
+    assert "syntax/config.pbtxt: " in (index[2].reason or "")
+    assert "A model needs a folder for each version" in (index[3].reason or "")
+    assert index[:2] == [
         IndexEntry(
             "bad", 1, "UNAVAILABLE",
             "Invalid argument: unable to find backend library for backend 'nothing', try specifying runtime on the "
             "model configuration.",
         ),
         IndexEntry("good", 1, "READY"),
-        IndexEntry("syntax"),
     ]  # fmt: skip
     assert not await engine.is_ready()
     assert await engine.is_model_ready("good")

@@ -120,7 +120,10 @@ async def test_every_model_is_loaded_once_at_the_start(server, tmp_path, caplog,
     await other.engine.start()
 
     states = await other.states()
-    assert states == {**dict.fromkeys(("a", "b", "pipeline", "0_outer"), "READY"), "broken": "UNAVAILABLE"}
+    assert states == {
+        **dict.fromkeys(("a", "b", "pipeline", "0_outer"), "READY"),
+        **dict.fromkeys(("broken", "1_hopeless"), "UNAVAILABLE"),
+    }
     assert await other.infer("0_outer") == [[1, 2, 3, 4]]
     assert sorted(line for line in caplog.messages if line.startswith("loading: ")) == [
         "loading: 0_outer:1", "loading: a:1", "loading: b:1", "loading: broken:1", "loading: pipeline:1",
@@ -135,7 +138,7 @@ async def test_models_that_are_not_there(server, tmp_path):
     write_ensemble(tmp_path, "e", "a", "nope", "nowhere")
 
     assert await server.refusal("e") == "ensemble e contains models that are not available or ambiguous: nope, nowhere"
-    assert "e" not in await server.states()
+    assert (await server.states())["e"] == "UNAVAILABLE"
 
 
 async def test_models_that_cannot_be_loaded(server, tmp_path):

@@ -22,7 +22,13 @@ from charonia_runtime.engine.lifecycle.file_threads import FileThreads
 from charonia_runtime.engine.lifecycle.folder_advice import advise_on_no_version
 from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
 from charonia_runtime.engine.lifecycle.locks import NamedLocks
-from charonia_runtime.engine.lifecycle.reading import Override, PolledModel, PollError, log_passed_over
+from charonia_runtime.engine.lifecycle.reading import (
+    NoSuchModelError,
+    Override,
+    PolledModel,
+    PollError,
+    log_passed_over,
+)
 from charonia_runtime.engine.lifecycle.reload_plan import is_modified
 from charonia_runtime.engine.lifecycle.switchover import Create, Switchover
 from charonia_runtime.engine.registry import ModelRegistry
@@ -211,7 +217,8 @@ class ModelLoader:
             self._unreadable.pop(name, None)
             return polled
         self._failures.pop(name, None)
-        self._unreadable[name] = str(cause)
+        if override is None and not isinstance(cause, NoSuchModelError):  # else clients could fill it with names
+            self._unreadable[name] = str(cause)
         raise _unreadable(name) from cause
 
     async def _admit(self, polled: PolledModel) -> None:

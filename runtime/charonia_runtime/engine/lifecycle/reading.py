@@ -52,6 +52,10 @@ class PollError(Exception):
     """A model could not be read. The text is the log line."""
 
 
+class NoSuchModelError(PollError):
+    """No repository has the model."""
+
+
 class ModelReader:
     """
     Reads models of `repositories`; `auto_complete` says whether backends may complete configurations later.
@@ -76,7 +80,7 @@ class ModelReader:
             return self._read_override(name, override)
         directories = self._repositories.find(name)
         if not directories:
-            raise PollError(f"failed to poll model '{name}': model not found in any model repository.")
+            raise NoSuchModelError(f"failed to poll model '{name}': model not found in any model repository.")
         if len(directories) > 1:
             raise PollError(f"failed to poll model '{name}': not unique across all model repositories")
         try:
