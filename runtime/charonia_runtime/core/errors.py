@@ -31,9 +31,14 @@ class ErrorCode(Enum):
 
 
 class InferenceError(Exception):
-    """Whatever goes wrong on behalf of a client. `message` reaches the client unchanged."""
+    """
+    Whatever goes wrong on behalf of a client. `message` reaches the client unchanged.
+
+    `traceback_text` is for the log alone: the traceback of what a model raised, as text.
+    """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN
+    traceback_text: str = ""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -46,7 +51,9 @@ class InferenceError(Exception):
 
     def with_prefix(self, prefix: str) -> "InferenceError":
         """The same error with text before its message."""
-        return type(self)(prefix + self.message)
+        error = type(self)(prefix + self.message)
+        error.traceback_text = self.traceback_text
+        return error
 
 
 class UnknownError(InferenceError):

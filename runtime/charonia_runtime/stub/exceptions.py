@@ -1,6 +1,7 @@
 """The exceptions of `triton_python_backend_utils`, and the texts that clients get of any exception."""
 
 import os
+import traceback
 from enum import Enum, IntEnum
 from pathlib import Path
 from types import FrameType
@@ -11,6 +12,7 @@ from charonia_runtime.stub.arguments import member, text
 
 _MOST_CHARACTERS = 1 << 20
 """The longest text of an exception that is passed on."""
+_MOST_TRACEBACK_CHARACTERS = 1 << 15
 _OWN_FOLDER = str(Path(__file__).resolve().parent) + os.sep
 
 
@@ -109,6 +111,20 @@ def describe(error: BaseException) -> str:
     if another is not None:
         described += f"\nMESSAGE UNAVAILABLE DUE TO EXCEPTION: {_with_frames(_text(another)[0], another)}"
     return described
+
+
+def model_traceback(error: BaseException) -> str:
+    """The traceback as Python prints it, without our own frames around the model's; empty where no model's is there."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    try:
+        lines = traceback.format_exception(type(error), error, trace)
+    except BaseException:  # noqa: BLE001  # whatever the model's code raises while its exception is printed
+        lines = ["Traceback (most recent call last):\n", *traceback.format_tb(trace)]
+    return shorten("".join(lines).rstrip(), _MOST_TRACEBACK_CHARACTERS)
 
 
 def shorten(text: str, most: int = _MOST_CHARACTERS) -> str:

@@ -21,7 +21,7 @@ from charonia_runtime.ipc.messages import TIMES
 from charonia_runtime.stub import lifeline, triton_python_backend_utils
 from charonia_runtime.stub.answers import WrongResultError, answer, check_result
 from charonia_runtime.stub.context import Phase, context
-from charonia_runtime.stub.exceptions import describe
+from charonia_runtime.stub.exceptions import describe, model_traceback
 from charonia_runtime.stub.readiness import ReadinessCheck, answer_questions
 from charonia_runtime.stub.request import InferenceRequest
 from charonia_runtime.stub.session import Session
@@ -192,7 +192,8 @@ class Worker:
         for request in requests:
             request.close()
         code = error.code if isinstance(error, InferenceError) else ErrorCode.INTERNAL
-        self._session.send(FrameKind.FAILURE, {"error": _text(error), "code": code.value}, number=number)
+        failure = {"error": _text(error), "code": code.value, "traceback": model_traceback(error)}
+        self._session.send(FrameKind.FAILURE, failure, number=number)
 
 
 def _text(error: BaseException) -> str:

@@ -268,3 +268,31 @@ async def test_coroutines_of_decoupled_models_overlap(tmp_path: Path) -> None:
             await model.execute(batch, complete=False)
         await until(lambda: all(batch.complete for batch in batches))
     assert [values(batch) for batch in batches] == [[0], [1]]
+
+
+@pytest.mark.parametrize("signature", ["def", "async def"])
+async def test_what_is_raised_after_the_final_responses_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, signature: str
+) -> None:
+    body = f"""
+    {signature} execute(self, requests):
+        for request in requests:
+            request.get_response_sender().send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        raise ValueError("too late to answer")
+"""
+    async with PythonModel(tmp_path, body, config=DECOUPLED) as model:
+        batch = await model.run(np.float32([1]))
+        assert [response.flag_only for response in batch.responses_to(0)] == [True]
+        await until(lambda: bool(caplog.records))
+    text = caplog.records[0].getMessage()
+    assert "model 'echo_0', message: raised after the last response: ValueError: too late to answer" in text
+    assert text.endswith('raise ValueError("too late to answer")\nValueError: too late to answer')
+
+
+async def test_what_a_coroutine_raises_ends_what_has_not_ended(tmp_path: Path) -> None:
+    body = """
+    async def execute(self, requests):
+        raise ValueError("no answer")
+"""
+    async with PythonModel(tmp_path, body, config=DECOUPLED) as model:
+        assert "ValueError: no answer" in await model.error()

@@ -324,3 +324,24 @@ async def test_free_shared_memory_is_told(tmp_path: Path) -> None:
     async with PythonModel(tmp_path, body) as model:
         batch = await model.run(np.float32([1]))
     assert 0 < batch.arrays_of(0)["OUT"][0] <= 1 << 20
+
+
+async def test_the_traceback_of_an_exception_is_kept_for_the_log(tmp_path: Path) -> None:
+    body = """
+    def execute(self, requests):
+        try:
+            self.inner()
+        except KeyError as error:
+            raise ValueError("outer") from error
+
+    def inner(self):
+        raise KeyError("inner")
+"""
+    async with PythonModel(tmp_path, body) as model:
+        (response,) = (await model.run(np.float32([1]))).responses_to(0)
+    assert response.error is not None
+    text = response.error.traceback_text
+    assert 'raise KeyError("inner")' in text
+    assert text.endswith("ValueError: outer")
+    assert "charonia_runtime" not in text
+    assert text not in response.error.message

@@ -1,6 +1,7 @@
 """The batches that a child runs: packed for it, and answered from its frames."""
 
 import json
+import logging
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +19,8 @@ from charonia_runtime.ipc.arena import Block
 from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
 from charonia_runtime.ipc.messages import HELD_BACK, TIMES, RequestRecord, ResponseRecord, Status, pack_request
 from charonia_runtime.ipc.packing import Packer
+
+logger = logging.getLogger(__name__)
 
 FINAL_FLAG = 1
 RESPONSE_FLAG = 2
@@ -176,14 +179,18 @@ class RunningBatches:
     def fail_one(self, frame: Frame) -> None:
         """`execute` raised or returned what it must not: its requests fail, those of no other batch."""
         running = self._batches.get(frame.number)
+        failure = json.loads(bytes(frame.body))
+        code, trace = ErrorCode(failure["code"]), str(failure["traceback"])
+        if running is None or running.batch.complete:
+            logger.error("%sraised after the last response: %s\n%s", self._prefix, failure["error"], trace)
         if running is None:
             return
         running.batch.mark_outputs_ready()
-        failure = json.loads(bytes(frame.body))
-        code = ErrorCode(failure["code"])
         # What the client did wrong is said as the server says it; only the model's own mistakes name the model.
         prefix = self._prefix if code is ErrorCode.INTERNAL else ""
-        running.batch.fail(ERROR_CLASSES[code](prefix + failure["error"]))
+        error = ERROR_CLASSES[code](prefix + failure["error"])
+        error.traceback_text = trace
+        running.batch.fail(error)
         if running.executed:
             running.batch.flush()
         self.finish(running)

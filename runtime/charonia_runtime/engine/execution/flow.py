@@ -10,6 +10,7 @@ from charonia_runtime.core.errors import CancelledError, InferenceError, Unavail
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.core.statistics import FailureReason, ModelStatistics
 from charonia_runtime.engine.execution.admission import Admission
+from charonia_runtime.engine.execution.failures import log_failures
 from charonia_runtime.engine.execution.instance import Execution, Runner
 from charonia_runtime.engine.execution.ordering import ResponseOrder
 from charonia_runtime.engine.execution.pace import ThreadUse
@@ -147,11 +148,13 @@ class RequestFlow:
         observer = statistics.observer
         times, end_ns = batch.times(), time.monotonic_ns()
         count = rows = total_ns = queue_ns = finals = 0
+        failures: Answers = []
         for request, response in answers:
             if response.final:
                 finals += 1
                 if response.failed:
                     statistics.record_failure(end_ns - request.arrival_ns, FailureReason.BACKEND)
+                    failures.append((request, response))
                 else:
                     count += 1
                     rows += request.batch_size
@@ -169,6 +172,8 @@ class RequestFlow:
             statistics.record_successes(count, rows, total_ns, queue_ns, times)
         if finals:
             self._end_requests(finals)
+        if failures:
+            log_failures(failures)
 
     def finished(self, runner: Runner, executions: Sequence[Execution], *, free: bool) -> None:
         """Give a free instance its next batch before the answers of its last are delivered, so that they overlap."""

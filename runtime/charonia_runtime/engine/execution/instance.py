@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -130,7 +131,7 @@ class InstanceThread:
         try:
             self._instance.execute(batch)
         except BaseException as error:  # noqa: BLE001 - whatever a model raises, SystemExit too, is its requests' answer
-            fail_with(batch, error, self.placement)
+            fail_with(batch, error)
         self._batch = None
         complete(batch)
         answers = batch.take_answers()
@@ -256,7 +257,7 @@ class LoopRunner:
         try:
             self._instance.begin(batch, done, more=more)
         except Exception as error:  # noqa: BLE001 - a backend's fault is its requests' answer
-            fail_with(batch, error, self.placement)
+            fail_with(batch, error)
             done()
         self._beginning = False
 
@@ -322,13 +323,14 @@ def make_runner(instance: Instance | LoopInstance, post: Post, executions: Execu
     return InstanceThread(cast("Instance", instance), post, executions)
 
 
-def fail_with(batch: Batch, error: BaseException, placement: Placement) -> None:
+def fail_with(batch: Batch, error: BaseException) -> None:
     """Answer what is left of the batch with what its execution raised. Only the log sees a traceback."""
     if isinstance(error, InferenceError):
         batch.fail(error)
         return
-    logger.error("%s: execution failed", placement.name, exc_info=error)
-    batch.fail(InternalError(str(error) or type(error).__name__))
+    failure = InternalError(str(error) or type(error).__name__)
+    failure.traceback_text = "".join(traceback.format_exception(error)).rstrip()
+    batch.fail(failure)
 
 
 def complete(batch: Batch) -> None:

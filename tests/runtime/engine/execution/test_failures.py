@@ -1,0 +1,73 @@
+"""What the log says of executions that fail."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnsupportedError
+from charonia_runtime.core.request import InferenceResponse
+from charonia_runtime.engine.execution.failures import log_failures
+from charonia_runtime.engine.execution.model import Model
+from tests.support.backends import a_folder, fake_backend
+from tests.support.configs import a_config, a_tensor
+from tests.support.requests import RecordingSink, a_request
+
+
+async def records_of(tmp_path, caplog, execute, *ids):
+    """The records that requests with `ids` leave, one after the other."""
+    config = a_config(max_batch_size=4, inputs=(a_tensor("INPUT0"),))
+    model = await Model.load(a_folder(tmp_path), config, fake_backend(execute))
+    with caplog.at_level(logging.INFO, logger="charonia_runtime.engine.execution.failures"):
+        for request_id in ids:
+            sink = RecordingSink()
+            array = np.zeros((1, 16), np.int32)
+            model.submit(a_request(inputs={"INPUT0": array}, sink=sink, id=request_id))
+            await sink.wait()
+    await model.close()
+    return [record for record in caplog.records if record.name.endswith("failures")]
+
+
+async def test_an_exception_is_told_with_model_version_request_and_traceback(tmp_path, caplog):
+    def execute(batch):
+        raise ValueError("broken model")
+
+    first, second = await records_of(tmp_path, caplog, execute, "abc", "")
+    assert first.levelno == logging.ERROR
+    text = first.getMessage()
+    assert text.startswith("model 'simple' version 1, request 'abc': broken model\nTraceback (most recent call last):")
+    assert 'raise ValueError("broken model")' in text
+    assert second.getMessage().startswith("model 'simple' version 1, request without id: broken model\n")
+
+
+@pytest.mark.parametrize("error", [InternalError("no memory"), UnsupportedError("too few rows")])
+async def test_errors_of_backends_are_told(tmp_path, caplog, error):
+    def execute(batch):
+        batch.fail(error)
+
+    (record,) = await records_of(tmp_path, caplog, execute, "abc")
+    assert record.getMessage() == f"model 'simple' version 1, request 'abc': {error.message}"
+
+
+async def test_answers_that_are_missing_are_told(tmp_path, caplog):
+    (record,) = await records_of(tmp_path, caplog, lambda batch: None, "abc")
+    assert record.getMessage() == "model 'simple' version 1, request 'abc': expected a single response, got 0"
+
+
+@pytest.mark.parametrize("chosen_by_model", [True, False])
+async def test_errors_that_are_nobody_s_fault_here_are_not_told(tmp_path, caplog, chosen_by_model):
+    def execute(batch):
+        error = InternalError("as it should be") if chosen_by_model else InvalidArgumentError("client's")
+        batch.respond_error(0, error, chosen_by_model=chosen_by_model)
+
+    assert await records_of(tmp_path, caplog, execute, "abc") == []
+
+
+def test_one_record_tells_of_a_batch(caplog):
+    error = InternalError("x" * 100_000)
+    requests = [a_request(id=f"r{number}") for number in range(10)]
+    log_failures([(request, InferenceResponse("simple", 1, error=error, failed=True)) for request in requests])
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert "requests 'r0', 'r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7' and 2 more: xxx" in text
+    assert len(text) < 20_000
