@@ -48,10 +48,33 @@ def read_model(core: Any, path: Path) -> Any:
 
 
 def describe(library: Any, model: Any) -> Network:
-    """Raises InternalError for ports without names."""
+    """Return the inputs and outputs of an `openvino.Model`. Raises InternalError for ports without names."""
+    _name_ports(model)
     return Network(
         tuple(_tensor(library, port) for port in model.inputs), tuple(_tensor(library, port) for port in model.outputs)
     )
+
+
+def _name_ports(model: Any) -> None:
+    """
+    Give ports without a name the friendly name of their node: of the parameter, or of what the output comes from.
+
+    `openvino.convert_model` names no outputs of torch models. The name of the result's own node is no use: it is made
+    from a counter.
+    """
+    for port in model.inputs:
+        if not port.get_names():
+            port.get_tensor().set_names({port.get_node().get_friendly_name()})
+    taken = {name for port in (*model.inputs, *model.outputs) for name in port.get_names()}
+    for port in model.outputs:
+        if port.get_names():
+            continue
+        source = port.get_node().input_value(0)
+        name = source.get_node().get_friendly_name()
+        if name in taken or len(source.get_node().outputs()) > 1:
+            name = f"{name}.{source.get_index()}"
+        taken.add(name)
+        port.get_tensor().set_names({name})
 
 
 def _tensor(library: Any, port: Any) -> NetworkTensor:

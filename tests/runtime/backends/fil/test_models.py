@@ -1,5 +1,6 @@
 """Tree models of every format, against the frameworks that made them."""
 
+import logging
 import re
 import sys
 from collections.abc import Callable
@@ -123,6 +124,35 @@ class TestXGBoost:
         missing = np.full((2, FEATURES), np.nan, np.float32)
         (answer,) = answers(version.parent, config(1, classifier=False, model_type="xgboost_json"), missing)
         np.testing.assert_allclose(answer, booster.predict(xgboost.DMatrix(missing)), rtol=1e-6)
+
+    @pytest.fixture
+    def with_categories(self) -> Any:
+        """A booster trained on a data frame with a column of categories, its rows as codes, and its predictions."""
+        xgboost = pytest.importorskip("xgboost", minversion="3.1", reason="needs the package xgboost, 3.1 or newer")
+        pandas = pytest.importorskip("pandas", reason="the package pandas is not installed")
+        colours = pandas.Categorical(GENERATOR.choice(["red", "green", "blue"], 200))
+        frame = pandas.DataFrame({"colour": colours, "size": GENERATOR.random(200)})
+        data = xgboost.DMatrix(frame, (colours == "red") ^ (frame["size"] > 0.5), enable_categorical=True)
+        booster = xgboost.train({"max_depth": 3, "nthread": 1}, data, 4)
+        return booster, np.column_stack([colours.codes, frame["size"]]).astype(np.float32), booster.predict(data)
+
+    def test_categories_are_taken_as_codes(self, with_categories: Any, version: Path, caplog: Any) -> None:
+        booster, codes, expected = with_categories
+        booster.save_model(version / "xgboost.json")
+        with caplog.at_level(logging.INFO):
+            given = config(1, classifier=False, features=2, model_type="xgboost_json")
+            (answer,) = answers(version.parent, given, codes)
+        np.testing.assert_allclose(answer, expected, rtol=1e-5)
+        assert "model 'm': feature 'colour' takes codes of categories: 0=blue, 1=green, 2=red" in caplog.messages
+
+    def test_categories_in_a_binary_file(self, with_categories: Any, version: Path) -> None:
+        with_categories[0].save_model(version / "xgboost.ubj")
+        with pytest.raises(InternalError) as caught:
+            answers(version.parent, config(1, classifier=False, features=2, model_type="xgboost_ubj"), ROWS)
+        assert caught.value.message == (
+            "failed to load model 'm': 'xgboost.ubj' was trained on a data frame with categories, which can be read from "
+            "JSON only: save it with save_model('xgboost.json'), and set model_type to xgboost_json"
+        )
 
 
 def test_lightgbm(version: Path) -> None:

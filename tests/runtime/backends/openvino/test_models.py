@@ -12,6 +12,8 @@ import pytest
 
 openvino = pytest.importorskip("openvino", reason="the package openvino is not installed")
 
+from openvino import opset13 as operations  # noqa: E402
+
 from charonia_runtime.backends import load_backend  # noqa: E402
 from charonia_runtime.core.backend import ModelFiles  # noqa: E402
 from charonia_runtime.core.config import InstanceGroup, InstanceKind, ModelConfig, TensorSpec  # noqa: E402
@@ -20,7 +22,7 @@ from charonia_runtime.core.errors import InternalError, InvalidArgumentError, Un
 from charonia_runtime.core.scheduling import DynamicBatching  # noqa: E402
 from charonia_runtime.installation import install_command  # noqa: E402
 from tests.support.configs import a_config, a_tensor  # noqa: E402
-from tests.support.openvino_models import Loaded, difference, save  # noqa: E402
+from tests.support.openvino_models import Loaded, difference, save, save_without_names  # noqa: E402
 
 FP32 = DataType.FP32
 EXAMPLE = Path(__file__).parents[4] / "runtime/examples/models/digits/1/model.onnx"
@@ -53,6 +55,28 @@ class TestCompletion:
     def test_fixed_shapes_stay(self, tmp_path: Path) -> None:
         config = Loaded(save(difference([2, 4], "NC"), tmp_path), blank(max_batch_size=2)).config
         assert config.inputs[0].dims == (4,)
+
+    def test_ports_without_names_are_called_as_their_nodes(self, tmp_path: Path) -> None:
+        made = difference([2, 4])
+        (minus,) = [node for node in made.get_ops() if node.get_type_name() == "Subtract"]
+        minus.set_friendly_name("minus")
+        left, right = (port.get_node().get_friendly_name() for port in made.inputs)
+
+        loaded = Loaded(save_without_names(made, tmp_path), blank())
+
+        assert [spec.name for spec in loaded.config.inputs] == [left, right]
+        assert [spec.name for spec in loaded.config.outputs] == ["minus"]
+        batch = loaded.load().run({left: np.full((2, 4), 5, np.float32), right: np.full((2, 4), 3, np.float32)})
+        np.testing.assert_array_equal(batch.arrays_of(0)["minus"], np.full((2, 4), 2, np.float32))
+
+    def test_parts_of_a_node_without_names_are_numbered(self, tmp_path: Path) -> None:
+        source = operations.parameter([2, 4], openvino.Type.f32, name="x")
+        halves = operations.split(source, operations.constant(np.array(1)), 2, name="halves")
+        made = openvino.Model([operations.result(half) for half in halves.outputs()], [source], "m")
+
+        config = Loaded(save_without_names(made, tmp_path), blank()).config
+
+        assert [spec.name for spec in config.outputs] == ["halves.0", "halves.1"]
 
     def test_without_layouts_nothing_batches(self, tmp_path: Path) -> None:
         config = Loaded(save(difference([-1, 4]), tmp_path), blank()).config
