@@ -14,7 +14,7 @@ one table.
 """
 
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 
 class ErrorCode(Enum):
@@ -86,6 +86,21 @@ class AlreadyExistsError(InferenceError):
 
 class CancelledError(InferenceError):
     code = ErrorCode.CANCELLED
+
+
+Error = TypeVar("Error", bound=BaseException)
+
+
+def without_traceback(error: Error) -> Error:
+    """
+    The same error, fit to be kept: without its traceback and its causes.
+
+    The frames of a traceback hold their variables, whole request bodies among them. One of these variables often leads
+    to the error again, and such a cycle stays until the garbage collector looks, which is hardly ever while requests
+    are served.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
 
 
 ERROR_CLASSES: dict[ErrorCode, type[InferenceError]] = {

@@ -46,6 +46,7 @@ from charonia_runtime.engine.options import EVERY_MODEL, ControlMode, EngineOpti
 from charonia_runtime.engine.registry import ModelRegistry
 from charonia_runtime.engine.shutdown import finish_sequences, stop_models
 from charonia_runtime.logs import table
+from charonia_runtime.thread_pools import LOADING
 
 logger = logging.getLogger(__name__)
 
@@ -367,8 +368,8 @@ class Engine:
         )
         if isinstance(polled.config.scheduling, Ensemble):
             return await EnsembleModel.load(files, polled.config, self._bind, resolve_memory=self._resolve_memory)
-        backend_class, config = await asyncio.to_thread(
-            find_backend, polled.config, files, Path(self._options.backend_directory), self._load_backend
+        backend_class, config = await LOADING.run(
+            partial(find_backend, polled.config, files, Path(self._options.backend_directory), self._load_backend)
         )
         return await self._load_copy(files, config, backend_class, auto_complete=self._options.auto_complete)
 

@@ -16,6 +16,7 @@ from charonia_runtime.ipc.frames import Frame, encode_frame
 from charonia_runtime.ipc.packing import LayoutCodec, Packer
 from charonia_runtime.ipc.segments import SegmentTable, create_segment_file
 from charonia_runtime.remote.frames import Kind
+from charonia_runtime.thread_pools import COPYING
 
 SEGMENT_BYTES: Final = 4 << 20
 """The segment that both ends begin with; half of it is each one's arena."""
@@ -137,8 +138,8 @@ class Link:
     # --- out ---
 
     def _copy(self, outgoing: _Outgoing) -> None:
-        copying = self._loop.run_in_executor(None, outgoing.packer.copy)
-        copying.add_done_callback(lambda _: self._copied(outgoing))
+        copied = partial(self._copied, outgoing)
+        COPYING.start(outgoing.packer.copy, lambda _: copied(), lambda _: copied(), size=outgoing.packer.copied_bytes)
 
     def _copied(self, outgoing: _Outgoing) -> None:
         self._depart(outgoing)

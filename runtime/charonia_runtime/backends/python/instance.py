@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from charonia_runtime.backends.python.calls import StubCalls
 from charonia_runtime.backends.python.output_check import OutputCheck
@@ -18,6 +19,7 @@ from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.ipc.channel import BlockingChannel, LoopChannel
 from charonia_runtime.ipc.frames import Frame, FrameKind, encode_frame
 from charonia_runtime.ipc.restarts import Backoff
+from charonia_runtime.thread_pools import COPYING, RESTARTING, UNLOADING
 
 logger = logging.getLogger(__name__)
 
@@ -118,8 +120,8 @@ class PythonInstance:
             running.packer.copy()
             self._depart(running)
         else:
-            task = asyncio.get_running_loop().run_in_executor(None, running.packer.copy)
-            task.add_done_callback(lambda _: self._depart(running))
+            depart = partial(self._depart, running)
+            COPYING.start(running.packer.copy, lambda _: depart(), lambda _: depart(), size=running.packer.copied_bytes)
         if not more:
             self._stub.release()
 
@@ -139,7 +141,7 @@ class PythonInstance:
         finally:
             self._patience.stop()
             self._disconnect()
-            await asyncio.to_thread(self._stub.end)
+            await UNLOADING.run(self._stub.end)
             self._running.fail(unhealthy(self._name))
             self._release_waiting()
 
@@ -219,7 +221,7 @@ class PythonInstance:
     async def _restart(self) -> None:
         while not self._closing:
             await asyncio.sleep(self._backoff.seconds)
-            starting = asyncio.ensure_future(asyncio.to_thread(self._start_anew))
+            starting = asyncio.ensure_future(RESTARTING.run(self._start_anew))
             try:
                 started = await asyncio.shield(starting)
                 self._take_over(*started)

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.engine.execution.answers import AnswerFinisher
+from charonia_runtime.thread_pools import COPYING
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ class Delivery:
     async def _finish(self, response: InferenceResponse, before: asyncio.Task[None] | None) -> None:
         answers = [(self._request, response)]
         if self._finishes and response.outputs:
-            await asyncio.to_thread(self._finisher.finish, answers)
+            await COPYING.run(partial(self._finisher.finish, answers))
         if before is not None:
             await before
         self._send(answers[0][1])

@@ -17,6 +17,7 @@ from charonia_runtime.engine.execution.admission import Admission, MemoryResolve
 from charonia_runtime.engine.execution.answers import Labels, read_labels
 from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.protocols.model_config import complete
+from charonia_runtime.thread_pools import LOADING
 
 Bind = Callable[[ModelConfig, Ensemble], tuple[ModelConfig, tuple[ModelCopy, ...]]]
 """The final configuration and the copies of the steps, as of now. Raises InvalidArgumentError."""
@@ -68,7 +69,7 @@ class EnsembleModel:
             validate_tensors(completed)
             return completed, read_labels(files.directory, completed)
 
-        completed, labels = await asyncio.to_thread(prepare)
+        completed, labels = await LOADING.run(prepare)
         scheduling = completed.scheduling
         if not isinstance(scheduling, Ensemble):
             raise InternalError(f"model '{config.name}' is no ensemble")

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Final
 
 from typing_extensions import override
@@ -21,6 +22,7 @@ from charonia_runtime.engine.execution.cache_entries import input_bytes, key_of,
 from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.engine.execution.ordering import ResponseOrder
 from charonia_runtime.engine.execution.wrapped_model import WrappedModel
+from charonia_runtime.thread_pools import COPYING
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +176,7 @@ class CachedModel(WrappedModel):
             self._leave()
 
     async def _look_up_large(self, request: InferenceRequest, begin_ns: int) -> None:
-        key = await asyncio.to_thread(key_of, request, self.config.name, self.version)
+        key = await COPYING.run(partial(key_of, request, self.config.name, self.version), size=input_bytes(request))
         found = self._cache.look_up(key)
         entry = found if found is None or isinstance(found, bytes) else await found
         self._serve_later(request, key, entry, begin_ns)

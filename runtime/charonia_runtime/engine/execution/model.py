@@ -27,6 +27,7 @@ from charonia_runtime.engine.execution.version_loading import LoadedBackend, loa
 from charonia_runtime.engine.execution.warmup import run_warmup
 from charonia_runtime.engine.schedulers.sequence.scheduler import SequenceScheduler
 from charonia_runtime.protocols.model_config import complete
+from charonia_runtime.thread_pools import LOADING, UNLOADING
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class Model:
         """
 
         async def load() -> Model:
-            loaded = await asyncio.to_thread(load_backend, files, config, backend_class, auto_complete=auto_complete)
+            loaded = await LOADING.run(partial(load_backend, files, config, backend_class, auto_complete=auto_complete))
             model = cls(
                 loaded,
                 resolve_memory=resolve_memory,
@@ -181,7 +182,7 @@ class Model:
         self._flow.stop()
         runners, self._runners = self._runners, []
         await asyncio.gather(*(self._retire(runner) for runner in runners), *self._leaving)
-        await asyncio.to_thread(self._close_backend)
+        await UNLOADING.run(self._close_backend)
 
     async def update_instances(self, config: ModelConfig) -> None:
         """
@@ -227,7 +228,7 @@ class Model:
 
     async def _add_instance(self, placement: Placement, added: list[Runner]) -> None:
         loaded = self._loaded
-        instance = await asyncio.to_thread(loaded.create_instance, placement)
+        instance = await LOADING.run(partial(loaded.create_instance, placement))
         self._slots += 1
         post = Post(placement, self._slots, loaded.config, self.version, loaded.finisher, loaded.backend.traits)
         runner = make_runner(instance, post, self._flow)

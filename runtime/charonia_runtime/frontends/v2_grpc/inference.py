@@ -81,7 +81,7 @@ class InferExchange(SingleResponse):
                 self._trace = begin_trace(server, name, call.metadata)
             if message.is_slow:
                 build = partial(calls.builder.build, message, version, self, call.metadata, self._trace)
-                build_beside_the_loop(build, self._decoded, self._fail)
+                build_beside_the_loop(build, self._decoded, self._fail, len(data))
                 return
             self._request = calls.builder.build(message, version, self, call.metadata, self._trace)
             server.submit(self._request)
@@ -124,7 +124,8 @@ class InferExchange(SingleResponse):
     def _answer(self, call: Call) -> None:
         response = self.take()
         if response.error is not None:
-            raise response.error
+            self._fail(response.error)
+            return
         parts = encode_response(response)
         trace = self._trace
         if trace is not None:

@@ -1,6 +1,5 @@
 """From a client's message to a request that the server may take; the same for single calls and streams."""
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -9,6 +8,7 @@ from charonia_runtime.core.request import InferenceRequest, ResponseSink, Trace
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
 from charonia_runtime.protocols.v2_proto.decoder import InferDecoder, Message
+from charonia_runtime.thread_pools import CODING
 
 
 class RequestBuilder:
@@ -36,21 +36,13 @@ class RequestBuilder:
 
 
 def build_beside_the_loop(
-    build: Callable[[], InferenceRequest], go_on: Callable[[InferenceRequest], None], fail: Callable[[Exception], None]
+    build: Callable[[], InferenceRequest],
+    go_on: Callable[[InferenceRequest], None],
+    fail: Callable[[Exception], None],
+    size: int,
 ) -> None:
-    """Make a request of a message that takes milliseconds, in another thread; then one of the two is called."""
-
-    def built(future: asyncio.Future[InferenceRequest]) -> None:
-        if future.cancelled():
-            return
-        try:
-            request = future.result()
-        except Exception as error:  # noqa: BLE001 the thread's outermost boundary
-            fail(error)
-        else:
-            go_on(request)
-
-    asyncio.get_running_loop().run_in_executor(None, build).add_done_callback(built)
+    """Make a request of a message of `size` bytes in a thread, for milliseconds; then one of the two is called."""
+    CODING.start(build, go_on, fail, size=size)
 
 
 def begin_trace(server: InferenceServer, model: str, metadata: Metadata) -> Trace | None:

@@ -130,7 +130,8 @@ class InferStream:
             self._decoding = True
             self._hold_or_release()
             build = partial(self._builder.build, message, version, answer, metadata, answer.trace)
-            build_beside_the_loop(build, partial(self._decoded, answer, message), partial(self._undecoded, answer))
+            decoded, undecoded = partial(self._decoded, answer, message), partial(self._undecoded, answer)
+            build_beside_the_loop(build, decoded, undecoded, len(data))
         else:
             self._submit(answer, message, self._builder.build(message, version, answer, metadata, answer.trace))
 

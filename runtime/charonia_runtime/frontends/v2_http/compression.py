@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.wires.inflation import Inflation
 
 _WINDOW: Final = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _DETECT_BOTH: Final = zlib.MAX_WBITS | 32
@@ -13,25 +14,25 @@ _LEVEL: Final = 6
 ENCODINGS: Final = frozenset(_WINDOW)
 
 
-def decompress(body: bytes | memoryview, maximum_bytes: int) -> memoryview:
+def decompression(body: bytes | memoryview, maximum_bytes: int) -> Inflation:
+    """A gzip or zlib stream, whichever it is, to be decompressed."""
+    return Inflation(body, _DETECT_BOTH, maximum_bytes)
+
+
+def content_of(inflation: Inflation, maximum_bytes: int) -> memoryview:
     """
-    The content of a gzip or zlib stream, whichever it is.
+    What a body became.
 
     A stream that is cut short gives what there is of it, one that is none at all gives nothing.
 
     Raises InvalidArgumentError when the content is larger than `maximum_bytes`.
     """
-    inflater = zlib.decompressobj(_DETECT_BOTH)
-    try:
-        content = inflater.decompress(body, maximum_bytes + 1)
-    except zlib.error:
-        content = b""
-    if len(content) > maximum_bytes:
+    if inflation.is_too_large:
         raise InvalidArgumentError(
             f"Decompressed data size exceeds the maximum allowed value of {maximum_bytes} bytes. Use "
             "--http-max-input-size to increase the limit."
         )
-    return memoryview(content)
+    return memoryview(inflation.content)
 
 
 def compress(parts: Sequence[bytes | memoryview], encoding: str) -> bytes:

@@ -1,6 +1,5 @@
 """One inference: a request's body to the engine, the engine's one response to the connection, without a task."""
 
-import asyncio
 import logging
 import re
 import time
@@ -12,12 +11,19 @@ from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, Trace
 from charonia_runtime.frontends.v2_http.answers import JSON, TEXT, error_answer
-from charonia_runtime.frontends.v2_http.compression import ENCODINGS, choose_encoding, compress, decompress
+from charonia_runtime.frontends.v2_http.compression import (
+    ENCODINGS,
+    choose_encoding,
+    compress,
+    content_of,
+    decompression,
+)
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response
 from charonia_runtime.protocols.v2_json.header import OutputForm
 from charonia_runtime.replies import SingleResponse
+from charonia_runtime.thread_pools import CODING
 from charonia_runtime.wires.http1.connection import Buffer, Connection
 from charonia_runtime.wires.http1.messages import Request
 
@@ -40,7 +46,7 @@ class InferExchange(SingleResponse):
     """
 
     __slots__ = (
-        "_connection", "_form", "_inference", "_model", "_request", "_services", "_trace",
+        "_connection", "_form", "_inference", "_leave", "_model", "_request", "_services", "_trace",
     )  # fmt: skip
 
     def __init__(self, services: Services, connection: Connection, request: Request, model: str) -> None:
@@ -52,6 +58,8 @@ class InferExchange(SingleResponse):
         self._form: OutputForm | None = None
         self._inference: InferenceRequest | None = None
         self._trace: Trace | None = None
+        self._leave: Callable[[], None] | None = None
+        """Ends what threads do for it, for when the client goes away."""
 
     def begin(self, version_text: str) -> None:
         """Check, decode and submit the request. Never raises: faults are answered."""
@@ -89,6 +97,9 @@ class InferExchange(SingleResponse):
             self._refuse(InternalError("unexpected error while encoding the response"), TEXT)
 
     def disconnected(self) -> None:
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
         if self._inference is not None:
             self._services.server.cancel(self._inference)
         self._end_trace()
@@ -103,10 +114,13 @@ class InferExchange(SingleResponse):
         body, limit = self._request.body, self._services.limits.body_bytes
         if not body.nbytes:
             raise InvalidArgumentError("nothing to be decompressed")
+        inflation = decompression(body, limit)
         if body.nbytes <= _INLINE_INFLATION_BYTES:
-            submit(decompress(body, limit))
+            inflation.run()
+            submit(content_of(inflation, limit))
             return
-        self._in_thread(partial(decompress, body, limit), submit)
+        self._leave = inflation.cancel
+        inflation.start(partial(self._go_on, lambda _: submit(content_of(inflation, limit))), self._fail)
 
     def _submit(self, config: ModelConfig, version: int, body: memoryview) -> None:
         length = self._json_length(body.nbytes)
@@ -147,10 +161,8 @@ class InferExchange(SingleResponse):
     def _answer(self) -> None:
         response = self.take()
         if response.error is not None:
-            if response.refused:
-                self._refuse(response.error, JSON)
-                return
-            raise response.error
+            self._refuse(response.error, JSON if response.refused else TEXT)
+            return
         text, buffers = encode_response(response, self._form or OutputForm())
         fields = _OCTETS % len(text) if buffers else JSON
         parts: Sequence[Buffer] = [text, *buffers]
@@ -163,10 +175,9 @@ class InferExchange(SingleResponse):
         if sum(map(len, parts)) <= _INLINE_DEFLATION_BYTES:
             self._reply(200, fields, [compress(parts, encoding)])
         else:
-            self._in_thread(partial(compress, parts, encoding), partial(self._answer_compressed, fields))
-
-    def _answer_compressed(self, fields: bytes, content: bytes) -> None:
-        self._reply(200, fields, [content])
+            answer = partial(self._go_on, lambda content: self._reply(200, fields, [content]))
+            size = sum(map(len, parts))
+            self._leave = CODING.start(partial(compress, parts, encoding), answer, self._fail, size=size).cancel
 
     def _refuse(self, error: InferenceError, fields: bytes) -> None:
         if self._connection.exchange is self:
@@ -195,21 +206,25 @@ class InferExchange(SingleResponse):
         if trace is not None:
             trace.end()
 
-    def _in_thread(self, work: Callable[[], Any], go_on: Callable[[Any], None]) -> None:
-        """Do `work` beside the event loop, then go on with its result, unless the client is gone."""
-        future = asyncio.get_running_loop().run_in_executor(None, work)
-        future.add_done_callback(partial(self._go_on, go_on))
+    # --- what happens in threads ---
 
-    def _go_on(self, go_on: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
-        if self._connection.exchange is not self or future.cancelled():
+    def _go_on(self, go_on: Callable[[Any], None], result: object = None) -> None:
+        """Go on with what a thread has made, unless the client is gone."""
+        self._leave = None
+        if self._connection.exchange is not self:
             return
         try:
-            go_on(future.result())
-        except InferenceError as error:
+            go_on(result)
+        except Exception as error:  # noqa: BLE001 the thread's outermost boundary
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._leave = None
+        if isinstance(error, InferenceError):
             self._refuse(error, TEXT)
-        except Exception:
-            logger.exception("unexpected error while (de)compressing for model '%s'", self._model)
-            self._refuse(InternalError("unexpected error while compressing"), TEXT)
+            return
+        logger.error("unexpected error while (de)compressing for model '%s'", self._model, exc_info=error)
+        self._refuse(InternalError("unexpected error while compressing"), TEXT)
 
 
 def _require_one_response(config: ModelConfig) -> None:

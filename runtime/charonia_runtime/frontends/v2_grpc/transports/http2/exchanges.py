@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from typing_extensions import override
@@ -11,7 +10,12 @@ from typing_extensions import override
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Listener, Method, Parts
 from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode, status_of, unexpected
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import HEAD, TRAILERS, refusal_block, trailers_block
-from charonia_runtime.frontends.v2_grpc.transports.http2.compression import Compression, inflate, inflates_at_once
+from charonia_runtime.frontends.v2_grpc.transports.http2.compression import (
+    content_of,
+    inflate,
+    inflates_at_once,
+    inflation,
+)
 from charonia_runtime.frontends.v2_grpc.transports.http2.errors import CallError
 from charonia_runtime.frontends.v2_grpc.transports.http2.framing import PREFIX, PREFIX_BYTES, Assembler
 from charonia_runtime.frontends.v2_grpc.transports.http2.heads import CallHead
@@ -31,22 +35,21 @@ class Exchange:
     """
 
     __slots__ = (
-        "_compressed", "_compression", "_deadline", "_has_head", "_head", "_inflating", "_listener", "_method",
-        "_stream", "metadata",
+        "_compressed", "_deadline", "_has_head", "_head", "_listener", "_method",
+        "_stop_inflating", "_stream", "metadata",
     )  # fmt: skip
 
-    def __init__(self, stream: Stream, head: CallHead, method: Method, compression: Compression) -> None:
+    def __init__(self, stream: Stream, head: CallHead, method: Method, level: str) -> None:
         self.metadata = head.metadata
         self._stream = stream
         self._head = head
         self._method = method
         self._listener: Listener | None = None
         self._has_head = False
-        self._compression = compression
         self._compressed: CompressedMessages | None = None
         if head.reply_encoding:
-            self._compressed = CompressedMessages(stream, head.reply_encoding, compression.level)
-        self._inflating: asyncio.Future[bytes] | None = None
+            self._compressed = CompressedMessages(stream, head.reply_encoding, level)
+        self._stop_inflating: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         if head.timeout_seconds is not None:
             self._deadline = asyncio.get_running_loop().call_later(head.timeout_seconds, self._expire)
@@ -126,9 +129,9 @@ class Exchange:
 
     def _let_go(self) -> None:
         self._listener = None
-        if self._inflating is not None:
-            self._inflating.cancel()
-            self._inflating = None
+        if self._stop_inflating is not None:
+            self._stop_inflating()
+            self._stop_inflating = None
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -139,8 +142,20 @@ class Exchange:
 
     def _inflate_large(self, message: Buffer, go_on: Callable[[Buffer], None]) -> None:
         """Decompress a message in another thread, then go on with it. Raises CallError."""
-        inflating = self._inflating = self._compression.inflate_beside_the_loop(message, self._encoding())
-        inflating.add_done_callback(partial(self._inflated, go_on))
+        encoding = self._encoding()
+        inflating = inflation(message, encoding)
+        self._stop_inflating = inflating.cancel
+
+        def inflated() -> None:
+            self._stop_inflating = None
+            try:
+                content = content_of(inflating, message, encoding)
+                if self._stream.is_open:
+                    go_on(content)
+            except Exception as error:  # noqa: BLE001 the thread's outermost boundary
+                self._fail(error)
+
+        inflating.start(inflated, self._fail)
 
     def _encoding(self) -> str:
         encoding = self._head.encoding
@@ -148,18 +163,9 @@ class Exchange:
             raise CallError(StatusCode.INTERNAL, "a message is compressed but grpc-encoding does not say how")
         return encoding
 
-    def _inflated(self, go_on: Callable[[Buffer], None], inflating: asyncio.Future[bytes]) -> None:
-        if inflating.cancelled():
-            return
-        self._inflating = None
-        try:
-            content = inflating.result()
-            if self._stream.is_open:
-                go_on(content)
-        except CallError as error:
-            self._refuse(error.status)
-        except Exception as error:  # noqa: BLE001 the thread's outermost boundary
-            self._refuse(status_of(error))
+    def _fail(self, error: Exception) -> None:
+        self._stop_inflating = None
+        self._refuse(error.status if isinstance(error, CallError) else status_of(error))
 
 
 class UnaryExchange(Exchange):
@@ -167,8 +173,8 @@ class UnaryExchange(Exchange):
 
     __slots__ = ("_assembler", "_flag", "_message")
 
-    def __init__(self, stream: Stream, head: CallHead, method: Method, compression: Compression) -> None:
-        super().__init__(stream, head, method, compression)
+    def __init__(self, stream: Stream, head: CallHead, method: Method, level: str) -> None:
+        super().__init__(stream, head, method, level)
         self._message: Buffer | None = None
         self._flag = 0
         self._assembler: Assembler | None = None
@@ -231,8 +237,8 @@ class StreamExchange(Exchange):
 
     __slots__ = ("_arrived", "_assembler", "_has_ended", "_is_busy", "_is_held", "_is_opening", "refusal")
 
-    def __init__(self, stream: Stream, head: CallHead, method: Method, compression: Compression) -> None:
-        super().__init__(stream, head, method, compression)
+    def __init__(self, stream: Stream, head: CallHead, method: Method, level: str) -> None:
+        super().__init__(stream, head, method, level)
         self._assembler = Assembler()
         self._arrived: deque[tuple[int, Buffer]] = deque()
         self._is_held = False

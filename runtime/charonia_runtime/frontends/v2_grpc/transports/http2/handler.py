@@ -4,7 +4,6 @@ from charonia_runtime.frontends.v2_grpc.calls import Methods
 from charonia_runtime.frontends.v2_grpc.options import Options
 from charonia_runtime.frontends.v2_grpc.status import status_of
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import refusal_block
-from charonia_runtime.frontends.v2_grpc.transports.http2.compression import Compression
 from charonia_runtime.frontends.v2_grpc.transports.http2.exchanges import StreamExchange, UnaryExchange
 from charonia_runtime.frontends.v2_grpc.transports.http2.heads import CallHead, read_head
 from charonia_runtime.frontends.v2_grpc.transports.http2.refusal import Refusal
@@ -17,11 +16,7 @@ class Handler:
     def __init__(self, options: Options, methods: Methods) -> None:
         self._methods = methods
         self._compresses = options.grpc_infer_response_compression_level != "none"
-        self._compression = Compression(options.grpc_infer_response_compression_level)
-
-    def close(self) -> None:
-        """No call comes any more."""
-        self._compression.close()
+        self._level = options.grpc_infer_response_compression_level
 
     def begin(self, stream: Stream) -> Receiver | None:
         try:
@@ -40,6 +35,6 @@ class Handler:
         if refusal is not None:
             return Refusal(stream, refusal_block(refusal))
         if method.is_unary:
-            return UnaryExchange(stream, head, method, self._compression)
-        exchange = StreamExchange(stream, head, method, self._compression)
+            return UnaryExchange(stream, head, method, self._level)
+        exchange = StreamExchange(stream, head, method, self._level)
         return exchange if exchange.refusal is None else Refusal(stream, refusal_block(exchange.refusal))

@@ -1,6 +1,6 @@
 """Compressed messages on their way out, in order, although the large ones are compressed in another thread."""
 
-import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,10 @@ from charonia_runtime.frontends.v2_grpc.status import Status, StatusCode
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import head_block, trailers_block
 from charonia_runtime.frontends.v2_grpc.transports.http2.compression import deflate, deflates_at_once
 from charonia_runtime.frontends.v2_grpc.transports.http2.framing import PREFIX
+from charonia_runtime.thread_pools import CODING
 from charonia_runtime.wires.http2.stream import Stream
+
+logger = logging.getLogger(__name__)
 
 
 class CompressedMessages:
@@ -57,17 +60,19 @@ class CompressedMessages:
                 self._send(item, self._deflate(item))
             else:
                 self._is_busy = True
-                deflating = asyncio.get_running_loop().run_in_executor(None, self._deflate, item)
-                deflating.add_done_callback(partial(self._deflated, item))
+                size = sum(map(len, item))
+                CODING.start(partial(self._deflate, item), partial(self._deflated, item), self._failed, size=size)
 
-    def _deflated(self, parts: Parts, deflating: asyncio.Future[bytes]) -> None:
+    def _deflated(self, parts: Parts, deflated: bytes) -> None:
         self._is_busy = False
-        if deflating.cancelled() or deflating.exception() is not None:
-            self._waiting.clear()
-            self._stream.send_trailers(trailers_block(Status(StatusCode.INTERNAL, "cannot compress an answer")))
-            return
-        self._send(parts, deflating.result())
+        self._send(parts, deflated)
         self._advance()
+
+    def _failed(self, error: Exception) -> None:
+        logger.error("an answer cannot be compressed", exc_info=error)
+        self._is_busy = False
+        self._waiting.clear()
+        self._stream.send_trailers(trailers_block(Status(StatusCode.INTERNAL, "cannot compress an answer")))
 
     def _send(self, parts: Parts, deflated: bytes) -> None:
         if not self._has_head:

@@ -56,7 +56,6 @@ class Transport:
             self._retiring.cancel()
             self._retiring = None
         await self._listener.stop(timeout_seconds)
-        self._handler.close()
 
 
 def limits_of(options: Options) -> Limits:
