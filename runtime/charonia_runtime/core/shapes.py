@@ -24,7 +24,25 @@ def wrong_shape(config: ModelConfig, spec: TensorSpec, model_shape: Sequence[int
     return InvalidArgumentError(
         f"{_subject(config, spec)}the model expects {len(model_shape)} dimensions (shape {shape_text(model_shape)}) "
         f"but the model configuration specifies {len(full)} dimensions {configured}"
+        f"{_difference(config, spec, model_shape, full)}"
     )
+
+
+def _difference(config: ModelConfig, spec: TensorSpec, model_shape: Sequence[int], full: Sequence[int]) -> str:
+    """Where the two differ, and what the configuration's `dims` should be: Triton leaves that to the reader."""
+    if len(model_shape) != len(full):
+        what = f"the model has {len(model_shape)} dimensions, config.pbtxt {len(full)}"
+    else:
+        pairs = [(at, *pair) for at, pair in enumerate(zip(model_shape, full, strict=True)) if pair[0] != pair[1]]
+        firm = [pair for pair in pairs if pair[1] != -1]  # a size that varies in the model may be any
+        places = (
+            f"dimension {at} is {model} in the model, {given} in config.pbtxt" for at, model, given in firm or pairs
+        )
+        what = "; ".join(places)
+    if spec.reshape is not None:
+        return f": {what}"
+    dims = model_shape[1:] if config.batches else model_shape
+    return f": {what}. The model fits dims: {shape_text(dims)}"
 
 
 def unfit_for_batching(config: ModelConfig, spec: TensorSpec, rest: str) -> InvalidArgumentError:

@@ -82,20 +82,21 @@ class TestLoadChecks:
                 InvalidArgumentError,
                 SHAPES + "the model expects 2 dimensions (shape [-1,4]) but the model configuration specifies 2 "
                 "dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor "
-                "shape, making complete shape [-1,5])",
+                "shape, making complete shape [-1,5]): dimension 1 is 4 in the model, 5 in config.pbtxt. The model fits dims: [4]",
             ),
             (
                 pair(-1),
                 InvalidArgumentError,
                 SHAPES + "the model expects 2 dimensions (shape [-1,4]) but the model configuration specifies 2 "
                 "dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor "
-                "shape, making complete shape [-1,-1])",
+                "shape, making complete shape [-1,-1]): dimension 1 is 4 in the model, -1 in config.pbtxt. The model fits dims: "
+                "[4]",
             ),
             (
                 pair(2, 2, max_batch_size=0),
                 InvalidArgumentError,
                 SHAPES + "the model expects 2 dimensions (shape [-1,4]) but the model configuration specifies 2 "
-                "dimensions (shape [2,2])",
+                "dimensions (shape [2,2]): dimension 1 is 4 in the model, 2 in config.pbtxt. The model fits dims: [-1,4]",
             ),
             (
                 pair(4, inputs=(a_tensor("A", FP32, 4, optional=True), a_tensor("B", FP32, 4))),

@@ -165,7 +165,7 @@ class TestRefusedAtLoad:
                 InvalidArgumentError,
                 SUBJECT + "the model expects 2 dimensions (shape [-1,4]) but the model configuration specifies 2 "
                 "dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor "
-                "shape, making complete shape [-1,5])",
+                "shape, making complete shape [-1,5]): dimension 1 is 4 in the model, 5 in config.pbtxt. The model fits dims: [4]",
             ),
             (
                 pair(4, instance_groups=(InstanceGroup("m", InstanceKind.GPU, 1, gpus=(0,)),)),
