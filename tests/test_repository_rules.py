@@ -66,7 +66,11 @@ def test_import_contracts():
         ("engine/schedulers/base.py", "import time", "Schedulers are sans-I/O"),
         ("engine/engine.py", "import fastapi", "Only the HTTP frontend knows FastAPI"),
         ("frontends/metrics/frontend.py", "import uvicorn", "Only HTTP/1 knows uvicorn and httptools"),
-        ("engine/engine.py", "import google.protobuf", "Only protocols know protobuf messages"),
+        (
+            "engine/engine.py",
+            "import google.protobuf",
+            "Only protocols know protobuf messages, and only its scheme knows Google's cloud",
+        ),
         ("core/errors.py", "import charonia_operator", "Runtime and operator meet only at a command line"),
     ],
 )

@@ -44,8 +44,9 @@ class SyncOptions:
     region: str = option("", "The bucket's region.")
     addressing_style: str = option("auto", "Where requests name the bucket.", metavar="<auto|virtual|path>")
     credentials_dir: str = option(
-        "", "Folder with one file a setting (accessKeyId, accessKeySecret, sessionToken, endpoint, region, or the "
-        "names of AWS_* and OSS_* variables), read again when it changes. Default: the environment.",
+        "", "Folder with one file a setting (accessKeyId, accessKeySecret, sessionToken, endpoint, region, "
+        "serviceAccountKey with the JSON key of gs://, or the names of AWS_*, OSS_* and AZURE_STORAGE_* variables; for "
+        "as:// the first two are the account and its key), read again when it changes. Default: the environment.",
         metavar="<directory>",
     )  # fmt: skip
     credentials_key: tuple[str, ...] = option(

@@ -14,15 +14,12 @@ from tests.support.stores import a_place
 DIGITS = Path(__file__).resolve().parents[2] / "runtime/examples/models/digits"
 
 
-@pytest.fixture(params=["s3", "oss"])
+@pytest.fixture(params=["s3", "oss", "gs", "as"])
 def place(request, tmp_path, monkeypatch):
     with a_place(request.param, tmp_path) as found:
         upload(found, "digits")
         monkeypatch.setenv("TMPDIR", str(tmp_path))
-        for name, value in {
-            "AWS_ENDPOINT_URL": found.server.url, "AWS_ACCESS_KEY_ID": "AKIDREADER", "AWS_SECRET_ACCESS_KEY": "the-secret",
-            "OSS_ENDPOINT": found.server.url, "OSS_ACCESS_KEY_ID": "AKIDREADER", "OSS_ACCESS_KEY_SECRET": "the-secret",
-        }.items():  # fmt: skip
+        for name, value in found.environment().items():
             monkeypatch.setenv(name, value)
         yield found
 
@@ -52,7 +49,7 @@ def test_poll_follows_the_bucket(place, tmp_path):
         upload(place, "more")
         wait_for(lambda: is_ready(server, "more"))
         keys, place.server.keys = place.server.keys, {}
-        wait_for(lambda: "failed to copy a model repository: access to the bucket" in server.log)
+        wait_for(lambda: f"failed to copy a model repository: access to the {place.noun}" in server.log)
         assert is_ready(server, "digits")
         place.server.keys = keys
 
@@ -75,7 +72,7 @@ def test_a_bucket_that_denies_stops_the_start(place, tmp_path):
 
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith(
-        "error: creating server: Unavailable - access to the bucket 'models'"
+        f"error: creating server: Unavailable - access to the {place.noun} 'models'"
     )
     assert not list(tmp_path.glob("folder*"))
 
@@ -86,8 +83,8 @@ def test_plain_directories_are_themselves(tmp_path):
     repositories.refresh()
 
     assert repositories.directories == (str(tmp_path), str(tmp_path), "models")
-    with pytest.raises(LocationError, match="gs:// file-system not supported"):
-        RemoteRepositories(["gs://bucket/models"])
+    with pytest.raises(LocationError, match="hdfs:// file-system not supported"):
+        RemoteRepositories(["hdfs://bucket/models"])
 
 
 def wait_for(condition, seconds=30):

@@ -1,6 +1,7 @@
 """`charonia sync` as its users type it."""
 
 import json
+import re
 import signal
 import socket
 import ssl
@@ -16,10 +17,10 @@ import pytest
 from charonia_runtime.cli import run
 from tests.support.certificates import make_certificate
 from tests.support.processes import charonia, free_port
-from tests.support.stores import a_place, tree_of, write_secret
+from tests.support.stores import a_place, tree_of
 
 
-@pytest.fixture(params=["s3", "oss"])
+@pytest.fixture(params=["s3", "oss", "gs", "as"])
 def place(request, tmp_path):
     with a_place(request.param, tmp_path) as found:
         found.put("a/config.pbtxt", b"a")
@@ -59,26 +60,22 @@ def test_a_copy_and_what_is_said_of_it(place, tmp_path):
 
 
 def test_a_failure_names_its_reason(place, tmp_path):
-    write_secret(place.credentials, "WRONGKEY", "wrong-secret")
+    place.refuse_credentials()
 
     result = sync(place, tmp_path)
 
     assert result.returncode == 1
     message = json.loads((tmp_path / "termination").read_text())
     assert message["reason"] == "Denied"
-    assert "access to the bucket 'models' is denied (InvalidAccessKeyId" in message["message"]
-    assert "WRON****" in message["message"]
+    assert f"access to the {place.noun} 'models' is denied (" in message["message"]
+    assert re.search(place.denied, message["message"])
     assert result.stderr == f"charonia sync: Denied: {message['message']}\n"
-    assert "wrong-secret" not in result.stderr + (tmp_path / "status.json").read_text()
+    assert "the-secret" not in result.stderr + (tmp_path / "status.json").read_text()
     assert json.loads((tmp_path / "status.json").read_text())["phase"] == "Failed"
 
 
 def test_the_environment_has_credentials_too(place, tmp_path):
-    names = {
-        "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
-        "oss": ("OSS_ACCESS_KEY_ID", "OSS_ACCESS_KEY_SECRET"),
-    }
-    environment = dict(zip(names[place.scheme], ("AKIDREADER", "the-secret"), strict=True))
+    environment = place.environment()
 
     signed = charonia("sync", place.uri, f"{tmp_path}/models", f"--endpoint={place.server.url}", **environment)
     anonymous = charonia(
@@ -219,10 +216,11 @@ def test_a_private_authority(place, tmp_path):
     context.load_cert_chain(made.certificate, made.key)
     listener = place.server._server
     listener.socket = context.wrap_socket(listener.socket, server_side=True)
-    address = [f"--endpoint=https://127.0.0.1:{listener.server_port}", f"--credentials-dir={place.credentials}"]
+    place.server.scheme = "https"
+    place.write_credentials()
 
-    refused = charonia("sync", place.uri, f"{tmp_path}/models", *address)
-    trusted = charonia("sync", place.uri, f"{tmp_path}/models", *address, f"--ca-bundle={made.certificate}")
+    refused = charonia("sync", place.uri, f"{tmp_path}/models", *flags(place))
+    trusted = charonia("sync", place.uri, f"{tmp_path}/models", *flags(place), f"--ca-bundle={made.certificate}")
 
     assert refused.returncode == 1
     assert "certificate is not trusted" in refused.stderr
@@ -235,7 +233,7 @@ def test_a_folder_needs_no_library_of_a_bucket(tmp_path):
         script = (
             "import sys; from charonia_runtime.syncing import sync; "
             f"code = sync({[place.uri, str(tmp_path / 'models')]!r}); "
-            "sys.exit(code or bool({'boto3', 'oss2', 'crcmod'} & sys.modules.keys()))"
+            "sys.exit(code or bool({'boto3', 'oss2', 'crcmod', 'google', 'azure'} & sys.modules.keys()))"
         )
         result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 

@@ -1,4 +1,4 @@
-"""A small HTTP object store for tests: objects, faults, counters. `s3_server` and `oss_server` put their dialects on it."""
+"""A small HTTP object store for tests: objects, faults, counters. `s3_server` and others put their dialects on it."""
 
 import hashlib
 import threading
@@ -68,6 +68,8 @@ class BucketServer:
         self.faults: list[Fault] = []
         self.requests: list[Request] = []
         self.sent_bytes = 0
+        self.scheme = "http"
+        """`https` once a test has wrapped the socket."""
         self.chunk_seconds = 0.0
         """How long each 64 KiB of a body take."""
         self._lock = threading.Lock()
@@ -90,7 +92,7 @@ class BucketServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
         outer = self
@@ -125,6 +127,15 @@ class BucketServer:
         raise NotImplementedError
 
     def object_headers(self, found: Bytes) -> dict[str, str]:
+        raise NotImplementedError
+
+    def place(self, path: str) -> tuple[str, str]:
+        """The bucket and the key that a path names."""
+        bucket, _, key = path.lstrip("/").partition("/")
+        return unquote(bucket), unquote(key)
+
+    def posted(self, path: str, body: bytes) -> Answer:
+        """An answer for what is no question for objects."""
         raise NotImplementedError
 
     # --- answers ---
@@ -178,10 +189,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server = self.server_of_objects
         parts = urlsplit(self.path)
-        bucket, _, key = parts.path.lstrip("/").partition("/")
+        bucket, key = server.place(parts.path)
         query = parse_qsl(parts.query, keep_blank_values=True)
-        request = Request(self.command, parts.path, query, parts.query, self.headers, unquote(bucket), unquote(key))
-        answer = server.answer(request)
+        request = Request(self.command, parts.path, query, parts.query, self.headers, bucket, key)
+        self._answer(server.answer(request))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self._answer(self.server_of_objects.posted(self.path, body))
+
+    def _answer(self, answer: Answer) -> None:
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -205,9 +222,9 @@ class _Handler(BaseHTTPRequestHandler):
         for at in range(0, len(body), 1 << 16):
             if server.chunk_seconds:
                 time.sleep(server.chunk_seconds)
-            self.wfile.write(body[at : at + (1 << 16)])
             with server._lock:
                 server.sent_bytes += min(len(body) - at, 1 << 16)
+            self.wfile.write(body[at : at + (1 << 16)])
 
     def log_message(self, *arguments: Any) -> None:
         """Nothing."""

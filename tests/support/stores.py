@@ -15,7 +15,9 @@ from charonia_runtime.storage.objects import Store
 from charonia_runtime.storage.progress import Progress
 from charonia_runtime.storage.retrying import Retries
 from charonia_runtime.storage.schemes import open_store
+from tests.support.azure_server import AzureServer
 from tests.support.buckets import BucketServer
+from tests.support.gcs_server import ACCOUNT, GcsServer, new_private_key
 from tests.support.oss_server import OssServer
 from tests.support.s3_server import S3Server
 
@@ -62,14 +64,41 @@ class FolderPlace:
 class BucketPlace:
     """A prefix of a fake bucket, with neighbours whose names begin alike."""
 
+    noun = "bucket"
+    denied = r"SignatureDoesNotMatch.*AKID\*\*\*\*"
+    """What the message says of a key that is not the account's."""
+
     def __init__(self, scheme: str, server: BucketServer, credentials: Path) -> None:
         self.scheme = scheme
         self.server: BucketServer = server
-        self.uri = f"{scheme}://{server.bucket}/team/repo"
+        self.uri = self.uri_in(server.bucket)
         self.credentials = credentials
         server.put("team/repo-v2/other/config.pbtxt", b"not ours")
         server.put("team/repository", b"not ours")
-        write_secret(credentials, *self._key())
+        self.write_credentials()
+
+    def uri_in(self, bucket: str) -> str:
+        """The repository's address if it were in another bucket."""
+        return f"{self.scheme}://{bucket}/team/repo"
+
+    def write_credentials(self) -> None:
+        write_secret(self.credentials, *self._key())
+
+    def environment(self) -> dict[str, str]:
+        """The variables that give a server the endpoint and the credentials."""
+        key_id, secret = self._key()
+        names = {"s3": ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+        of_oss = ("OSS_ENDPOINT", "OSS_ACCESS_KEY_ID", "OSS_ACCESS_KEY_SECRET")
+        return dict(zip(names.get(self.scheme, of_oss), (self.server.url, key_id, secret), strict=True))
+
+    def refuse_credentials(self) -> None:
+        """The account has another key from now on."""
+        self.server.keys["AKIDREADER"] = ("another secret", "")
+
+    def rotate_credentials(self) -> None:
+        """The account has another key from now on, which its Secret shows as well."""
+        self.server.keys = {"AKIDSECOND": ("second-secret", "")}
+        self.write_credentials()
 
     def _key(self) -> tuple[str, str]:
         key_id, (secret, _) = next(iter(self.server.keys.items()))
@@ -87,12 +116,62 @@ class BucketPlace:
         return Access(**given)
 
 
+class GcsPlace(BucketPlace):
+    """A service account's key opens it."""
+
+    server: GcsServer
+    denied = r"invalid_grant: Invalid JWT Signature.*reader@project"
+
+    def write_credentials(self) -> None:
+        write_files(self.credentials, {"serviceAccountKey": self.server.document()})
+
+    def environment(self) -> dict[str, str]:
+        path = self.credentials / "serviceAccountKey"
+        return {"API_ENDPOINT_OVERRIDE": self.server.url, "GOOGLE_APPLICATION_CREDENTIALS": str(path)}
+
+    def refuse_credentials(self) -> None:
+        self.server.keys = {ACCOUNT: (new_private_key(), "")}
+        self.server.tokens.clear()
+
+    def rotate_credentials(self) -> None:
+        self.refuse_credentials()
+        self.write_credentials()
+
+
+class AzurePlace(BucketPlace):
+    """The account's key opens it."""
+
+    noun = "container"
+    denied = "AuthenticationFailed.*account akidreader"
+
+    def uri_in(self, bucket: str) -> str:
+        return f"as://akidreader/{bucket}/team/repo"
+
+    def environment(self) -> dict[str, str]:
+        account, key = self._key()
+        return {
+            "AZURE_STORAGE_ENDPOINT": self.server.url, "AZURE_STORAGE_ACCOUNT": account, "AZURE_STORAGE_KEY": key,
+        }  # fmt: skip
+
+    def refuse_credentials(self) -> None:
+        self.server.keys["akidreader"] = ("b3RoZXI=", "")
+
+    def rotate_credentials(self) -> None:
+        self.refuse_credentials()
+        self.write_credentials()
+
+
 def write_secret(folder: Path, key_id: str, secret: str, token: str = "") -> None:
-    """Credentials as Kubernetes mounts them: a link `..data` that is switched in one rename."""
+    """An access key as Kubernetes mounts it."""
+    write_files(folder, {"accessKeyId": key_id, "accessKeySecret": secret, "sessionToken": token})
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    """A Secret as Kubernetes mounts it: a link `..data` that is switched in one rename."""
     folder.mkdir(exist_ok=True)
-    version = folder / f"..{key_id}-{len(list(folder.iterdir()))}"
+    version = folder / f"..version-{len(list(folder.iterdir()))}"
     version.mkdir()
-    for name, value in (("accessKeyId", key_id), ("accessKeySecret", secret), ("sessionToken", token)):
+    for name, value in files.items():
         (version / name).write_text(value)
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(f"..data/{name}")
@@ -107,8 +186,15 @@ def a_place(scheme: str, directory: Path) -> Iterator[Any]:
     if scheme == "file":
         yield FolderPlace(directory / "origin")
         return
-    with {"s3": S3Server, "oss": OssServer}[scheme]() as server:
-        yield BucketPlace(scheme, server, directory / "credentials")
+    kinds: dict[str, tuple[type[BucketServer], type[BucketPlace]]] = {
+        "s3": (S3Server, BucketPlace),
+        "oss": (OssServer, BucketPlace),
+        "gs": (GcsServer, GcsPlace),
+        "as": (AzureServer, AzurePlace),
+    }
+    make_server, make_place = kinds[scheme]
+    with make_server() as server:
+        yield make_place(scheme, server, directory / "credentials")
 
 
 def a_store(place: Place) -> Store:

@@ -59,7 +59,8 @@ class EngineOptions:
         "unless --grpc-max-connection-age says otherwise).",
     )
     model_repositories: tuple[str, ...] = option(
-        (), "Directory that holds models, or s3://<bucket>/<path>, oss://<bucket>/<path>. May be given several times.",
+        (), "Directory that holds models, or s3://<bucket>/<path>, gs://<bucket>/<path>, "
+        "as://<account>/<container>/<path>, oss://<bucket>/<path>. May be given several times.",
         flag="model-repository", aliases=("model-store",), metavar="<directory>",
     )  # fmt: skip
     exit_on_error: bool = option(True, "Exit when a model or a repository fails during start-up.")

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,16 +11,22 @@ from charonia_runtime.storage.failures import CredentialsError
 _KEPT_SECONDS = 1.0
 """How long credentials are used before the folder is looked at again."""
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    "accessKeyId": ("accessKeyId", "OSS_ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID", "access_key_id", "key_id"),
+    "accessKeyId": (
+        "accessKeyId", "OSS_ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID", "access_key_id", "key_id",
+        "AZURE_STORAGE_ACCOUNT", "azurestorageaccountname",
+    ),
     "accessKeySecret": (
         "accessKeySecret", "secretAccessKey", "OSS_ACCESS_KEY_SECRET", "AWS_SECRET_ACCESS_KEY", "access_key_secret",
-        "secret_access_key", "secret_key",
+        "secret_access_key", "secret_key", "AZURE_STORAGE_KEY", "azurestorageaccountkey",
     ),
     "sessionToken": (
         "sessionToken", "securityToken", "OSS_SESSION_TOKEN", "OSS_SECURITY_TOKEN", "AWS_SESSION_TOKEN",
-        "session_token",
+        "session_token", "sasToken", "AZURE_STORAGE_SAS_TOKEN",
     ),
-    "endpoint": ("endpoint", "OSS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+    "serviceAccountKey": (
+        "serviceAccountKey", "GOOGLE_APPLICATION_CREDENTIALS", "gcloud-application-credentials.json", "key.json",
+    ),
+    "endpoint": ("endpoint", "OSS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT"),
     "region": ("region", "OSS_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
 }  # fmt: skip
 """What is read → the file names that it is known by, best first."""
@@ -35,6 +41,8 @@ class Credentials:
     key_id: str
     secret: str = field(repr=False)
     token: str = field(default="", repr=False)
+    document: str = field(default="", repr=False)
+    """JSON text: the key of one of Google's service accounts."""
 
     @property
     def masked(self) -> str:
@@ -58,8 +66,18 @@ class CredentialsFolder:
         self._read_at = -_KEPT_SECONDS
         self._found: Credentials | None = None
 
-    def credentials(self) -> Credentials:
-        """What the folder holds now. Raises CredentialsError when it lacks the id or the secret."""
+    def credentials(self, needed: Sequence[str] = ("accessKeyId", "accessKeySecret")) -> Credentials:
+        """What the folder holds now. Raises CredentialsError when it lacks one of the settings that are `needed`."""
+        found = self.content()
+        values = {"accessKeyId": found.key_id, "accessKeySecret": found.secret, "serviceAccountKey": found.document}
+        for name in needed:
+            if not values[name]:
+                wanted = self._names.get(name) or " or ".join(_NAMES[name][:3])
+                raise CredentialsError(f"the credentials folder {self._folder} has no {name}: expected a file {wanted}")
+        return found
+
+    def content(self) -> Credentials:
+        """What the folder holds now, whatever that is. Raises CredentialsError for a folder that cannot be read."""
         now = self._clock()
         found = self._found
         if found is None or now - self._read_at >= _KEPT_SECONDS:
@@ -70,7 +88,7 @@ class CredentialsFolder:
     def changed(self, used: Credentials) -> bool:
         """Read again, now. Whether the credentials are others than those that were used."""
         self._found = None
-        return self.credentials() != used
+        return self.content() != used
 
     def setting(self, name: str) -> str:
         """One of `FIELDS`, empty where there is none."""
@@ -80,12 +98,8 @@ class CredentialsFolder:
         folder = self._version()
         if not folder.is_dir():
             raise CredentialsError(f"the credentials folder {self._folder} does not exist")
-        key_id, secret = self._file(folder, "accessKeyId"), self._file(folder, "accessKeySecret")
-        for name, value in (("accessKeyId", key_id), ("accessKeySecret", secret)):
-            if not value:
-                wanted = self._names.get(name) or " or ".join(_NAMES[name][:3])
-                raise CredentialsError(f"the credentials folder {self._folder} has no {name}: expected a file {wanted}")
-        return Credentials(key_id, secret, self._file(folder, "sessionToken"))
+        names = ("accessKeyId", "accessKeySecret", "sessionToken", "serviceAccountKey")
+        return Credentials(*(self._file(folder, name) for name in names))
 
     def _version(self) -> Path:
         """A Secret's volume switches `..data`; id and secret must be read from one and the same version."""

@@ -78,6 +78,22 @@ class _Crc32:
         return f"{self._value:08x}"
 
 
+class _Crc32c:
+    """The CRC-32C of Castagnoli, in hexadecimal."""
+
+    def __init__(self) -> None:
+        import google_crc32c
+
+        self._checksum = google_crc32c.Checksum()
+
+    def update(self, data: bytes) -> None:
+        self._checksum.update(data)
+
+    def hexdigest(self) -> str:
+        found: bytes = self._checksum.digest()
+        return found.hex()
+
+
 @cache
 def _crc64() -> Callable[[bytes, int], int]:
     import crcmod
@@ -95,6 +111,7 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "md5": lambda _: hashlib.md5(usedforsecurity=False),
     "md5-parts": _PartedMd5,
     "crc32": lambda _: _Crc32(),
+    "crc32c": lambda _: _Crc32c(),
     "crc64": lambda _: _Crc64(),
     "sha256": lambda _: hashlib.sha256(),
 }

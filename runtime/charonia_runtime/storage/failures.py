@@ -125,14 +125,18 @@ def disk_failure(error: OSError) -> StorageError:
     return DiskError(f"cannot write{where}: {error.strerror or error}")
 
 
-def nothing_at(bucket: str, prefix: str, has: Callable[[str], bool]) -> EmptyError:
-    """Why a bucket shows nothing below a prefix, with the nearest place that `has` something."""
+def nothing_at(bucket: str, prefix: str, has: Callable[[str], bool], noun: str = "bucket") -> EmptyError:
+    """
+    Why a bucket shows nothing below a prefix, with the nearest place that `has` something.
+
+    `noun` is the service's word for a bucket.
+    """
     parts = prefix.split("/")[:-1]
     above = ["".join(f"{part}/" for part in parts[:count]) for count in range(len(parts) - 1, -1, -1)]
     nearest = next((each for each in above if has(each)), None)
     if nearest is None:
-        return EmptyError(f"the bucket '{bucket}' is empty")
-    where = f"'{nearest}'" if nearest else "the bucket's root"
+        return EmptyError(f"the {noun} '{bucket}' is empty")
+    where = f"'{nearest}'" if nearest else f"the {noun}'s root"
     return EmptyError(
-        f"there is no object under '{prefix}' in the bucket '{bucket}'; the nearest place with any is {where}"
+        f"there is no object under '{prefix}' in the {noun} '{bucket}'; the nearest place with any is {where}"
     )

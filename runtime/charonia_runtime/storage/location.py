@@ -26,13 +26,16 @@ class Location:
     prefix: str
     endpoint: str = ""
     """URL of the service where the URI itself names one."""
+    account: str = ""
+    """The storage account, for schemes whose buckets are named within one."""
 
     @property
     def uri(self) -> str:
         """For messages and comparisons; without the endpoint."""
         if self.scheme == "file":
             return self.prefix
-        return f"{self.scheme}://{self.bucket}/{self.prefix}"
+        account = f"{self.account}/" if self.account else ""
+        return f"{self.scheme}://{account}{self.bucket}/{self.prefix}"
 
 
 def is_remote(uri: str) -> bool:
@@ -52,19 +55,31 @@ def parse_location(uri: str) -> Location:
     if scheme == "file":
         return _folder(unquote(rest.removeprefix("localhost")))
     endpoint, rest = _endpoint(scheme, rest)
+    account = ""
+    if scheme == "as":
+        account, _, rest = rest.partition("/")
+        account, endpoint = _account(account)
     bucket, _, path = rest.partition("/")
+    if scheme == "as" and not (account and bucket):
+        raise LocationError(f"'{uri}' names no container: expected as://<account>/<container>/<path>")
     if not bucket:
         raise LocationError(f"'{uri}' names no bucket: expected {scheme}://<bucket>/<path>")
     parts = [part for part in path.split("/") if part]
     if any(part in {".", ".."} for part in parts):
         raise LocationError(f"'{uri}' must not contain '.' or '..'")
-    return Location(scheme, bucket, "".join(f"{part}/" for part in parts), endpoint)
+    return Location(scheme, bucket, "".join(f"{part}/" for part in parts), endpoint, account)
 
 
 def _folder(path: str) -> Location:
     if not path or "\0" in path:
         raise LocationError("the folder's path is empty or contains NUL")
     return Location("file", "", path)
+
+
+def _account(host: str) -> tuple[str, str]:
+    """The account that `as://` names by itself or by its host, and the endpoint where the host is given."""
+    account, dot, _ = host.partition(".")
+    return account, f"https://{host}" if dot else ""
 
 
 def _endpoint(scheme: str, rest: str) -> tuple[str, str]:
@@ -74,7 +89,7 @@ def _endpoint(scheme: str, rest: str) -> tuple[str, str]:
     if scheme == "oss" and oss_host:
         bucket, endpoint = oss_host[1], f"https://{oss_host[2]}"
         return endpoint, f"{bucket}/{path}" if bucket else path
-    explicit = _EXPLICIT_HOST.fullmatch(rest)
+    explicit = _EXPLICIT_HOST.fullmatch(rest) if scheme != "as" else None
     if explicit and (explicit[1] or ":" in explicit[2]):
         return f"{explicit[1] or 'http'}://{explicit[2]}", explicit[3]
     return "", rest

@@ -14,8 +14,8 @@ from charonia_runtime.storage.progress import Progress
 from charonia_runtime.storage.retrying import Retries
 from charonia_runtime.storage.schemes import open_store
 
-_FOLDER = "TRITON_AWS_MOUNT_DIRECTORY"
-"""Names the folder that the private ones are made in."""
+_FOLDERS = ("TRITON_AWS_MOUNT_DIRECTORY", "TRITON_GCS_MOUNT_DIRECTORY", "TRITON_AZURE_MOUNT_DIRECTORY")
+"""Variables that name the folder in which the private ones are made. The first that is set counts."""
 
 
 class RemoteRepositories:
@@ -29,7 +29,7 @@ class RemoteRepositories:
         self._mirrors: list[Mirror] = []
         self._folder: Path | None = None
         self._retries = Retries()
-        self._parent = environment.get(_FOLDER)
+        self._parent = next(filter(None, map(environment.get, _FOLDERS)), None)
         found = {uri: self._directory(uri, index) for index, uri in enumerate(dict.fromkeys(uris))}
         self.directories = tuple(found[uri] for uri in uris)
         """Where the models are, in the order of the URIs; a URI that is given twice is copied once."""

@@ -34,7 +34,7 @@ class Retries:
         """What `call` returns. Raises its last StorageError, or StoppedError."""
         for attempt in range(1, self.attempts):
             self.check()
-            used = self.folder.credentials() if self.folder else None
+            used = self.folder.content() if self.folder else None
             try:
                 return call()
             except UnreachableError as error:

@@ -1,13 +1,16 @@
 """URIs to places, folders of credentials to credentials, bytes to checksums."""
 
 import hashlib
+import sys
 import zlib
 from itertools import pairwise
 
+import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from charonia_runtime.installation import install_command
 from charonia_runtime.storage.access import Access, Credentials, CredentialsFolder, as_url
 from charonia_runtime.storage.checksums import ALGORITHMS, hasher
 from charonia_runtime.storage.failures import CredentialsError, LocationError
@@ -33,6 +36,10 @@ from tests.support.stores import write_secret
         ("s3://http://minio/b/p", Location("s3", "b", "p/", "http://minio")),
         ("s3://https://minio.example:443/b/p", Location("s3", "b", "p/", "https://minio.example:443")),
         ("oss://b/p", Location("oss", "b", "p/")),
+        ("gs://b/a//c", Location("gs", "b", "a/c/")),
+        ("as://acct/b", Location("as", "b", "", "", "acct")),
+        ("as://acct/b/a/c/", Location("as", "b", "a/c/", "", "acct")),
+        ("as://acct.blob.core.windows.net/b/p", Location("as", "b", "p/", "https://acct.blob.core.windows.net", "acct")),
         ("oss://b.oss-cn-hangzhou-internal.aliyuncs.com/p", Location("oss", "b", "p/", "https://oss-cn-hangzhou-internal.aliyuncs.com")),
         ("oss://oss-cn-beijing.aliyuncs.com/b/p", Location("oss", "b", "p/", "https://oss-cn-beijing.aliyuncs.com")),
     ],
@@ -47,6 +54,9 @@ def test_locations(uri, expected):
         ("s3://", "names no bucket"),
         ("s3:///p", "names no bucket"),
         ("s3://b/../c", "must not contain"),
+        ("as://acct", "names no container: expected as://<account>/<container>/<path>"),
+        ("as:///b/p", "names no container"),
+        ("gs://", "names no bucket"),
         ("s3://key:secret@b/p", "carry no credentials"),
         ("", "empty"),
         ("a\0b", "NUL"),
@@ -59,9 +69,21 @@ def test_what_no_store_can_be_made_of(uri, message):
 
 def test_a_scheme_that_there_is_not():
     with pytest.raises(
-        LocationError, match=r"gs:// file-system not supported: expected file://, oss://, s3:// or a path"
+        LocationError,
+        match=r"hdfs:// file-system not supported: expected as://, file://, gs://, oss://, s3:// or a path",
     ):
-        open_store(parse_location("gs://b/p"), Access())
+        open_store(parse_location("hdfs://b/p"), Access())
+
+
+@pytest.mark.parametrize(("uri", "extra"), [("gs://b/p", "gcs"), ("as://a/b/p", "azure"), ("s3://b/p", "s3")])
+def test_a_scheme_without_its_library_names_the_extra(uri, extra, monkeypatch):
+    scheme = uri.partition(":")[0]
+    for name in ("google.cloud", "azure.core", "boto3", f"charonia_runtime.storage.schemes.{scheme}"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    with pytest.raises(LocationError, match="needs the package") as caught:
+        open_store(parse_location(uri), Access())
+    assert caught.value.message.endswith(install_command(extra))
 
 
 def test_what_needs_a_copy():
@@ -139,6 +161,7 @@ def test_checksums_do_not_depend_on_how_bytes_arrive(body, part_size, cuts):
         "md5": hashlib.md5(body).hexdigest(),
         "md5-parts": tag,
         "crc32": f"{zlib.crc32(body):08x}",
+        "crc32c": google_crc32c.Checksum(body).digest().hex(),
         "crc64": str(crc64(body)),
         "sha256": hashlib.sha256(body).hexdigest(),
     }

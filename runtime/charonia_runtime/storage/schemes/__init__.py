@@ -13,6 +13,9 @@ from charonia_runtime.storage.failures import LocationError
 from charonia_runtime.storage.location import Location
 from charonia_runtime.storage.objects import Store
 
+_EXTRAS = {"gs": "gcs", "as": "azure"}
+"""Scheme → the extra that installs its library, where the two have different names."""
+
 
 def open_store(location: Location, access: Access) -> Store:
     """The store of a repository. Raises LocationError for a scheme that no module of this folder has."""
@@ -23,7 +26,8 @@ def open_store(location: Location, access: Access) -> Store:
     try:
         module = import_module(f"{__name__}.{scheme}")
     except ModuleNotFoundError as error:
-        raise LocationError(f"{scheme}:// needs the package {error.name}: {install_command(scheme)}") from error
+        command = install_command(_EXTRAS.get(scheme, scheme))
+        raise LocationError(f"{scheme}:// needs the package {error.name}: {command}") from error
     store: Store = module.Store(location, access)
     return store
 

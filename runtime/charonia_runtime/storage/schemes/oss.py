@@ -8,7 +8,6 @@ from typing import Any
 
 import oss2
 import requests
-import requests.adapters
 from oss2.credentials import Credentials as OssCredentials
 from oss2.credentials import CredentialsProvider
 from typing_extensions import override
@@ -25,6 +24,7 @@ from charonia_runtime.storage.failures import (
     UnreachableError,
     nothing_at,
 )
+from charonia_runtime.storage.http_adapter import StoreAdapter
 from charonia_runtime.storage.location import Location
 from charonia_runtime.storage.objects import Body, Checksum, StoredObject
 from charonia_runtime.storage.roles import Role
@@ -60,7 +60,7 @@ class Store:
             )
         self._endpoint = endpoint
         self._role = self._find_role()
-        self._session = oss2.Session(adapter=_Adapter(access))
+        self._session = oss2.Session(adapter=StoreAdapter(access))
         self._bucket = self._connect()
         self._verifies = crc64_is_fast()
         if not self._verifies:
@@ -191,20 +191,6 @@ class Store:
 def _of_environment() -> Credentials | None:
     key_id, secret = os.environ.get("OSS_ACCESS_KEY_ID"), os.environ.get("OSS_ACCESS_KEY_SECRET")
     return Credentials(key_id, secret, os.environ.get("OSS_SESSION_TOKEN", "")) if key_id and secret else None
-
-
-class _Adapter(requests.adapters.HTTPAdapter):
-    """As many connections as there are threads, and the authorities to trust, whatever the environment says of them."""
-
-    def __init__(self, access: Access) -> None:
-        super().__init__(pool_connections=1, pool_maxsize=access.connections)
-        self._ca_bundle = access.ca_bundle
-
-    @override
-    def send(self, *arguments: Any, **options: Any) -> Any:
-        if self._ca_bundle:
-            options["verify"] = self._ca_bundle
-        return super().send(*arguments, **options)
 
 
 class _Provider(CredentialsProvider):  # type: ignore[misc]

@@ -1,9 +1,7 @@
 """`s3://`: Amazon S3 and whatever speaks its protocol, through boto3."""
 
 import base64
-import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +16,7 @@ from botocore.credentials import CredentialProvider, ReadOnlyCredentials
 from typing_extensions import override
 
 from charonia_runtime.storage.access import Access, CredentialsFolder, as_url
+from charonia_runtime.storage.credentials_file import credentials_file_entry
 from charonia_runtime.storage.failures import (
     ChangedError,
     CredentialsError,
@@ -55,7 +54,7 @@ class Store:
         self._bucket = location.bucket
         self._prefix = location.prefix
         self._access = access
-        self._named = _credentials_file_entry(location)
+        self._named: Mapping[str, str] = credentials_file_entry(location) or {}
         self._client = self._connect(as_url(access.endpoint) or location.endpoint or as_url(access.setting("endpoint")))
         self._part_sizes: dict[str, int] = {}
 
@@ -250,22 +249,3 @@ class _FolderProvider(CredentialProvider):  # type: ignore[misc]
     @override
     def load(self) -> _FolderCredentials:
         return _FolderCredentials(self._folder)
-
-
-def _credentials_file_entry(location: Location) -> Mapping[str, str]:
-    """The settings that Triton's credential file has for a repository: the longest name that begins its URI."""
-    path = os.environ.get("TRITON_CLOUD_CREDENTIAL_PATH")
-    if not path:
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            entries = json.load(file).get("s3", {})
-        host = location.endpoint
-        uris = [
-            f"s3://{place}{location.bucket}/{location.prefix}"
-            for place in ("", f"{host}/", f"{host.partition('://')[2]}/")
-        ]
-        fitting = [name for name in entries if any(uri.startswith(name) for uri in uris)]
-        return dict(entries[max(fitting, key=len)]) if fitting else {}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise CredentialsError(f"cannot read the credential file {path}: {error}") from error
