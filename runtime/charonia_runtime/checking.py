@@ -16,7 +16,7 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.frontend import option
 from charonia_runtime.engine.completion import CompletedModel, Completion
-from charonia_runtime.engine.inspection import Fault, inspect
+from charonia_runtime.engine.inspection import Fault, Surroundings, inspect
 from charonia_runtime.engine.lifecycle.repository import ModelRepositories
 from charonia_runtime.engine.options import EngineOptions
 from charonia_runtime.environment import Environment
@@ -77,12 +77,12 @@ def _check(directories: Sequence[Path], options: CheckOptions) -> int:
         settings = options.engine.backend_settings
         own, completes = Path(options.backend_directory), not options.disable_auto_complete_config
         load = partial(load_backend, directory=own)
-        faults = inspect(repositories, load, backend_directory=own, auto_complete=completes)
+        gpus = Environment.read(os.environ).gpus
+        faults = inspect(repositories, Surroundings(load, own, settings, gpus, completes))
     except InferenceError as error:
         print(f"charonia check: {error.message}", file=sys.stderr)
         return 1
     if options.print_config:
-        gpus = Environment.read(os.environ).gpus
         faults += _print_configurations(Completion(repositories, load, own, settings, gpus, completes), faults)
     reports = sys.stderr if options.print_config else sys.stdout
     for fault in faults:

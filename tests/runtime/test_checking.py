@@ -122,8 +122,8 @@ def test_models_that_cannot_be_completed(tmp_path: Path, capsys: pytest.CaptureF
     printed = capsys.readouterr()
     assert printed.out.count("# ") == 1
     *faults, total = printed.err.splitlines()
-    assert faults[0].startswith(f"{tmp_path}/other/config.pbtxt: backend: unable to find backend library")
-    assert faults[1].startswith(f"{tmp_path}/broken/config.pbtxt: onnx runtime error 7")
+    assert faults[0].startswith(f"{tmp_path}/broken/config.pbtxt: onnx runtime error 7")
+    assert faults[1].startswith(f"{tmp_path}/other/config.pbtxt: backend: unable to find backend library")
     assert (len(faults), total) == (2, "3 models checked, 2 with faults")
 
 

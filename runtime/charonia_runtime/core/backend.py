@@ -1,6 +1,6 @@
 """The seam below the engine: all that a backend must do. A backend is one module of `backends/`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -41,6 +41,10 @@ class BackendTraits:
     """
     on_event_loop: bool = False
     """Whether `create_instance` gives a `LoopInstance` instead of an `Instance`."""
+    load_runs_no_code: bool = False
+    """
+    Whether `auto_complete` and `load` read model files and run nothing of them: `charonia check` calls both then.
+    """
     answers_later: bool = False
     """Whether such an instance may answer requests after their execution although the model is not decoupled."""
 
@@ -66,6 +70,23 @@ class ModelFiles:
     """Where `<backend>/backend.py`, or `<backend>/model.py`, lies for backends of the operator's own."""
     custom_metrics: CustomMetrics = field(default_factory=CustomMetrics)
     """Where models keep metrics of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFault:
+    """What is wrong with a file of a version, as far as reading it tells."""
+
+    path: Path
+    message: str
+
+
+class FileInspector(Protocol):
+    """What the class of a backend may have beside `Backend`'s methods, for `charonia check`: a look at its files."""
+
+    @staticmethod
+    def inspect_files(files: ModelFiles, config: ModelConfig) -> Iterator[FileFault]:
+        """What would keep the version from being loaded, without running any of it. Blocks."""
+        ...
 
 
 class Instance(Protocol):

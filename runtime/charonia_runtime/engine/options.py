@@ -1,7 +1,7 @@
 """What the command line says to the engine: which models to serve, how they are controlled, settings for backends."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from charonia_runtime.core.errors import InvalidArgumentError
@@ -24,8 +24,8 @@ class ControlMode(Enum):
 class BackendSettings:
     """The parsed `--backend-config` flags: settings of every backend, and those of each by name."""
 
-    everyone: Mapping[str, str]
-    by_backend: Mapping[str, Mapping[str, str]]
+    everyone: Mapping[str, str] = field(default_factory=dict)
+    by_backend: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, backend: str) -> dict[str, str]:
         """What `backend` is told; its own settings win over the global ones."""
@@ -106,16 +106,16 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if self.model_control_mode.lower() not in {mode.value for mode in ControlMode}:
             raise OptionError("model-control-mode", "invalid argument for --model-control-mode")
-        for field, least in (
+        for name, least in (
             ("exit_timeout_secs", 0),
             ("drain_secs", 0),
             ("repository_poll_secs", 0),
             ("model_load_thread_count", 1),
             ("model_load_retry_count", 0),
         ):
-            value = getattr(self, field)
+            value = getattr(self, name)
             if value < least:
-                flag = field.replace("_", "-")
+                flag = name.replace("_", "-")
                 raise OptionError(flag, f"invalid value for --{flag}: expected an integer >= {least}, got {value}")
         if self.model_namespacing:
             raise OptionError(

@@ -30,7 +30,9 @@ _logger = logging.getLogger(__name__)
 class Backend:
     """One version of a tree model; its instances share the trees."""
 
-    traits: ClassVar[BackendTraits] = BackendTraits(preferred_kind=InstanceKind.CPU, any_thread=True)
+    traits: ClassVar[BackendTraits] = BackendTraits(
+        load_runs_no_code=True, preferred_kind=InstanceKind.CPU, any_thread=True
+    )
 
     def __init__(self, files: ModelFiles) -> None:
         self._files = files

@@ -37,6 +37,7 @@ class Backend:
     """
 
     traits: ClassVar[BackendTraits] = BackendTraits(
+        load_runs_no_code=True,
         default_model_filename=_DEFAULT_NAME,
         default_cpu_instances=2,
         # Without the GPU build of the package a model that says nothing of devices runs on the CPU.

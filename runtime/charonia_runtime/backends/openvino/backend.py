@@ -23,7 +23,7 @@ class Backend:
     """One version of a model, read and compiled once; each instance has an inference request of its own."""
 
     traits: ClassVar[BackendTraits] = BackendTraits(
-        default_model_filename=_DEFAULT_NAME, preferred_kind=InstanceKind.CPU, any_thread=True
+        load_runs_no_code=True, default_model_filename=_DEFAULT_NAME, preferred_kind=InstanceKind.CPU, any_thread=True
     )
 
     def __init__(self, files: ModelFiles) -> None:

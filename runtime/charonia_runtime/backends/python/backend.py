@@ -1,27 +1,25 @@
 """One loaded version of a Python model: where its code lies, what its configuration becomes, its instances."""
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from charonia_runtime.backends.python.calls import StubCalls
 from charonia_runtime.backends.python.completion import merge
-from charonia_runtime.backends.python.environment import find_interpreter
+from charonia_runtime.backends.python.environment import ENVIRONMENT_PARAMETER, find_interpreter
 from charonia_runtime.backends.python.instance import PythonInstance, Siblings
 from charonia_runtime.backends.python.output_check import OutputCheck
 from charonia_runtime.backends.python.settings import check_parameters, read_settings
+from charonia_runtime.backends.python.source import MODEL_FILE, inspect_source, locate_code
 from charonia_runtime.backends.python.stub_process import StubProcess
-from charonia_runtime.core.backend import BackendTraits, LoopInstance, ModelFiles
+from charonia_runtime.core.backend import BackendTraits, FileFault, LoopInstance, ModelFiles
 from charonia_runtime.core.config import InstanceKind, ModelConfig, Placement
-from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.core.scheduling import SequenceBatching
 from charonia_runtime.ipc.frames import FrameKind
 
 _NAME = "python"
-_MODEL_FILE = "model.py"
-_OWN_BACKENDS = Path(__file__).parents[1]
-_RUNTIME_FOLDER = "python_runtime"
 _KINDS = {InstanceKind.GPU: "GPU", InstanceKind.CPU: "CPU", InstanceKind.MODEL: "MODEL"}
 
 
@@ -34,7 +32,7 @@ class Backend:
     """
 
     traits: ClassVar[BackendTraits] = BackendTraits(
-        default_model_filename=_MODEL_FILE, optional_inputs=True, on_event_loop=True, answers_later=True
+        default_model_filename=MODEL_FILE, optional_inputs=True, on_event_loop=True, answers_later=True
     )
 
     def __init__(self, files: ModelFiles) -> None:
@@ -48,7 +46,7 @@ class Backend:
         """Let the model's `auto_complete_config` fill in its configuration, in a process of its own."""
         name = f"{config.name}_0"
         stub, calls = self._start(name, config)
-        document = {**self._code(config), "config": dict(config.document)}
+        document = {**locate_code(self._files, config), "config": dict(config.document)}
         try:
             answer = stub.ask(FrameKind.AUTO_COMPLETE, document, FrameKind.COMPLETED, calls.serve)
         except BaseException:
@@ -65,7 +63,7 @@ class Backend:
     def load(self, config: ModelConfig) -> None:
         check_parameters(config)
         find_interpreter(config.parameters, self._files.directory, self._settings.interpreter)
-        self._code(config)
+        locate_code(self._files, config)
         self._config = config
         self._siblings = Siblings(OutputCheck(config, self._files.version))
 
@@ -90,6 +88,15 @@ class Backend:
             unload_seconds=self._settings.unload_seconds,
         )  # fmt: skip
 
+    @staticmethod
+    def inspect_files(files: ModelFiles, config: ModelConfig) -> Iterator[FileFault]:
+        """Mistakes in `model.py`. Its imports are looked up only where it runs in the server's own environment."""
+        code = locate_code(files, config)
+        elsewhere = ENVIRONMENT_PARAMETER in config.parameters
+        elsewhere = elsewhere or read_settings(files.settings).interpreter != sys.executable
+        paths = None if elsewhere else code["search_paths"]
+        yield from inspect_source(Path(code["model_file"]), paths)
+
     def close(self) -> None:
         spare, self._spare = self._spare, None
         if spare is not None:
@@ -108,7 +115,7 @@ class Backend:
         """What the child needs to initialize the model."""
         config, files = self._config, self._files
         return {
-            **self._code(config),
+            **locate_code(files, config),
             "instance_name": placement.name,
             "decoupled": config.decoupled,
             "iterative": isinstance(config.scheduling, SequenceBatching) and config.scheduling.iterative,
@@ -130,28 +137,3 @@ class Backend:
         if self._config.backend == _NAME:
             return {}
         return {"backend_config": json.dumps(dict(self._files.settings))}
-
-    def _code(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Where the model's code lies and how it is imported. Raises InternalError when it is not there."""
-        files = self._files
-        if config.runtime == _MODEL_FILE and config.backend != _NAME:
-            folder = files.backend_directory / config.backend
-            if not (folder / _MODEL_FILE).is_file():
-                folder = _OWN_BACKENDS / config.backend / _RUNTIME_FOLDER
-            path, module, search_paths = folder / _MODEL_FILE, "model", [folder]
-        else:
-            filename = config.default_model_filename or _MODEL_FILE
-            if not filename.endswith(".py"):
-                raise InvalidArgumentError(f"model file '{filename}' of a Python model must end in '.py'")
-            path = files.version_directory / filename
-            module = f"{files.version}.{Path(filename).stem}"
-            search_paths = [files.version_directory, files.directory]
-        if not path.is_file():
-            raise InternalError(f"Python model file not found in '{path}'")
-        return {
-            "model_name": config.name,
-            "model_file": str(path),
-            "module_name": module,
-            "search_paths": [str(entry) for entry in search_paths],
-            "version_directory": str(files.version_directory),
-        }
