@@ -20,6 +20,7 @@ LIMITS: Final = Limits(
     head_timeout_seconds=60.0,
     idle_timeout_seconds=3600.0,
     write_timeout_seconds=30.0,
+    uses_last_descriptors=True,
     farewell_seconds=0.0,
 )
 """A scraper has nothing to say in a body; what one sends all the same is read and ignored."""

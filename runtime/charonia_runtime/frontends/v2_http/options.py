@@ -93,7 +93,13 @@ class Options:
 
     def limits(self) -> Limits:
         """What one client may ask of the server."""
-        return Limits(self.http_max_input_size, *(getattr(self, name) or math.inf for name in _TIMEOUTS))
+        return Limits(
+            self.http_max_input_size,
+            read_timeout_seconds=self.http_read_timeout_secs or math.inf,
+            head_timeout_seconds=self.http_head_timeout_secs or math.inf,
+            idle_timeout_seconds=self.http_idle_timeout_secs or math.inf,
+            write_timeout_seconds=self.http_write_timeout_secs or math.inf,
+        )
 
     def restrictions(self) -> Mapping[str, Restriction]:
         """Category of routes → the header it asks for."""

@@ -4,10 +4,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, MutableSet, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from typing_extensions import override
 
+from charonia_runtime.wires.descriptors import RESERVE_SECONDS, Supply, close_longest_idle, supply_at
 from charonia_runtime.wires.http1.half_closed import HalfClosedWatch
 from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import LINGER_SECONDS, Limits
@@ -65,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         limits: Limits,
         read_buffer: memoryview,
         heads: KnownHeads,
-        connections: MutableSet[Any],
+        connections: MutableSet["Connection"],
     ) -> None:
         self._handler = handler
         self._limits = limits
@@ -94,7 +95,19 @@ class Connection(asyncio.BufferedProtocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment] # sockets have full transports
+        supply = supply_at(transport)
+        if supply is not Supply.AMPLE:
+            self._save_descriptors(supply)
         self._connections.add(self)
+
+    def _save_descriptors(self, supply: Supply) -> None:
+        """Make room: by others that wait for their clients, and by this one soon."""
+        made_room = close_longest_idle(other for other in self._connections if other.is_waiting_for_client)
+        if supply is Supply.SPENT and not made_room and not self._limits.uses_last_descriptors:
+            self.abort()
+        else:
+            self.retire()
+            self._loop.call_later(RESERVE_SECONDS, self.shutdown)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -317,8 +330,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting_for_client(self) -> bool:
-        """Whether nothing is owed to the client: it has asked nothing, or not everything yet."""
-        return self._request is None and not self._pipeline
+        """Whether the client may ask and is owed nothing: it has asked nothing, or not everything yet."""
+        return self._request is None and not self._pipeline and not self._is_closing
 
     @property
     def last_activity(self) -> float:
@@ -333,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
         if patience.ends_writing(now, transport.get_write_buffer_size()):
             logger.debug("closed an HTTP connection: its client takes nothing of an answer")
             self.abort()
-        elif self._is_closing or not self.is_waiting_for_client:
+        elif not self.is_waiting_for_client:
             return
         elif self._reader.is_idle:
             if patience.ends_idling(now, self._last_activity, has_served=self._has_served):
@@ -354,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
         """Refuse a request behind which nothing can be read, after the answers that are owed."""
         if self.is_waiting_for_client and self._is_writable:
             self._refuse(refusal)
-        else:
+        elif not self._is_closing:
             self._wait_in_line(refusal)
 
     def _refuse(self, refusal: RefusedRequestError) -> None:

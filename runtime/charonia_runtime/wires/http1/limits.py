@@ -29,5 +29,7 @@ class Limits:
     """How long a connection may wait for its next request."""
     write_timeout_seconds: float = math.inf
     """How long a client may take nothing of an answer."""
+    uses_last_descriptors: bool = False
+    """Whether connections are taken while the process has hardly a descriptor left."""
     farewell_seconds: float = 1.0
     """How long idle connections are served once more when the listener stops: a request may be on its way."""

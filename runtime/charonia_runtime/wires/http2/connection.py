@@ -76,6 +76,11 @@ class Connection:
         """Whether more waits for the client than it may let wait."""
         return self.outbox.queued_bytes > self._limits.unsent_bytes
 
+    @property
+    def last_received(self) -> float:
+        """When the client sent something."""
+        return self._keepalive.last_received
+
     # --- what comes in ---
 
     def receive(self, data: memoryview, now: float) -> int:

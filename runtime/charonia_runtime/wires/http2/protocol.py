@@ -4,10 +4,12 @@ import asyncio
 import logging
 import sys
 from collections.abc import MutableSet
-from typing import Any, Final
+from typing import Final
 
 from typing_extensions import override
 
+from charonia_runtime.wires.descriptors import RESERVE_SECONDS, Supply, close_longest_idle, supply_at
+from charonia_runtime.wires.http2 import errors
 from charonia_runtime.wires.http2.connection import Connection
 from charonia_runtime.wires.http2.limits import LINGER_SECONDS, Limits
 from charonia_runtime.wires.http2.stream import Handler
@@ -30,7 +32,9 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     What a read leaves over of a frame is kept and put before the next one. `lost` is done when the connection is gone.
     """
 
-    def __init__(self, handler: Handler, limits: Limits, read_buffer: memoryview, connections: MutableSet[Any]) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits, read_buffer: memoryview, connections: MutableSet["ConnectionProtocol"]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._read_buffer = read_buffer
         self._connections = connections
@@ -53,6 +57,15 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             return
         if ssl_object is not None:
             self._gathered_bytes = sys.maxsize  # each piece would be a TLS record of its own
+        supply = supply_at(transport)
+        if supply is not Supply.AMPLE:
+            made_room = close_longest_idle(
+                other for other in self._connections if not (other.connection.streams or other.connection.is_closed)
+            )
+            if supply is Supply.SPENT and not made_room:
+                self.abort()
+                return
+            self._loop.call_later(RESERVE_SECONDS, self.drain)
         self._connections.add(self)
         self._flush()
 
@@ -137,6 +150,16 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             self._hang_up()
 
     # --- endings ---
+
+    @property
+    def last_activity(self) -> float:
+        """When the client sent something, a time of the event loop."""
+        return self.connection.last_received
+
+    def close(self) -> None:
+        """Tell the client to connect anew, and close."""
+        self.connection.dismiss(errors.NO_ERROR, "no room for idle connections")
+        self._flush()
 
     def tick(self, now: float) -> None:
         """Do what the time asks for."""
