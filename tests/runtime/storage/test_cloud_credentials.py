@@ -156,7 +156,7 @@ def test_as_without_a_key_says_so(azure):
 
 
 def test_as_tells_of_a_key_that_is_none(azure, monkeypatch):
-    monkeypatch.setenv("AZURE_STORAGE_KEY", "second-secret")
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "five5")
 
     with pytest.raises(CredentialsError, match="could not be signed"):
         keys_with(azure)
