@@ -82,6 +82,10 @@ RULES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         [repository(uri="pvc://claim", endpoint="minio:9000"), repository(uri="pvc://claim", credentials={})],
     ),
     "uri must name a bucket or a claim": ([repository(uri="oss://bucket")], [repository(uri="oss:///models")]),
+    "uri must name a storage account and a container": (
+        [repository(uri="as://account/container"), repository(uri="gs://bucket/models")],
+        [repository(uri="as://account"), repository(uri="as://account/")],
+    ),
     "uri must not contain '.' or '..' as a folder": (
         [repository(uri="s3://bucket/a..b/.c/d")],
         [repository(uri="s3://bucket/../a"), repository(uri="s3://bucket/a/.")],

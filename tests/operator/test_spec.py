@@ -21,6 +21,7 @@ from tests.support.inference_services import a_body, a_service
         ({"sharedMemory": {"size": "much"}}, "spec.sharedMemory.size: must be a quantity"),
         ({"scheduling": {"spread": "Rack"}}, "spec.scheduling.spread: must be one of None, Host, Zone"),
         ({"modelRepository": {"uri": "http://a"}}, "spec.modelRepository: uri must be"),
+        ({"modelRepository": {"uri": "as://account"}}, "spec.modelRepository: uri must name a storage account and"),
         ({"modelRepository": None}, "spec: set modelRepository"),
         ({"drain": {"preStopDelaySeconds": 60}}, "spec.drain: preStopDelaySeconds"),
         ({"python": {}}, "spec.python: give requirements"),

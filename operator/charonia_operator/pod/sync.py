@@ -60,6 +60,7 @@ def sync_arguments(service: InferenceServiceSpec, repository: ModelRepository) -
         "accessKeyId": credentials.keys.access_key_id,
         "accessKeySecret": credentials.keys.access_key_secret,
         "sessionToken": credentials.keys.session_token,
+        "serviceAccountKey": credentials.keys.service_account_key,
     }
     limit = repository.cache.size_limit
     flags: list[tuple[str, object]] = [

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 from charonia_operator.spec.quantity import Quantity
 from charonia_operator.spec.reading import JSON, Bounds
 
+_SCHEMES = ("s3", "gs", "as", "oss", "pvc")
+
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
@@ -30,6 +32,7 @@ class CredentialKeys:
     access_key_id: str = ""
     access_key_secret: str = ""
     session_token: str = ""
+    service_account_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,13 @@ class ModelRepository:
     sync: Sync = field(default_factory=Sync)
 
     def __post_init__(self) -> None:
-        if self.scheme not in {"oss", "s3", "pvc"} or not self.location:
-            raise ValueError(f"uri must be oss://…, s3://… or pvc://<claim>/<folder>, not {self.uri!r}")
+        if self.scheme not in _SCHEMES or not self.location:
+            raise ValueError(
+                "uri must be s3://<bucket>/<folder>, gs://…, oss://…, as://<account>/<container>/<folder> or "
+                f"pvc://<claim>/<folder>, not {self.uri!r}"
+            )
+        if self.scheme == "as" and not self.folder:
+            raise ValueError(f"uri must name a storage account and a container, not {self.uri!r}")
         if self.cache.type == "PersistentVolumeClaim" and self.cache.persistent_volume_claim is None:
             raise ValueError("cache.type PersistentVolumeClaim needs cache.persistentVolumeClaim")
         if self.integrity == "Manifest" and not self.manifest:
@@ -110,17 +118,17 @@ class ModelRepository:
 
     @property
     def scheme(self) -> str:
-        """`oss`, `s3` or `pvc`."""
+        """One of `s3`, `gs`, `as`, `oss` and `pvc`."""
         return urlsplit(self.uri).scheme
 
     @property
     def location(self) -> str:
-        """The bucket, or the claim's name."""
+        """The bucket, the storage account, or the claim's name."""
         return urlsplit(self.uri).netloc
 
     @property
     def folder(self) -> str:
-        """The path inside the bucket or claim, without slashes at its ends."""
+        """The path inside the bucket, account or claim, without slashes at its ends."""
         return urlsplit(self.uri).path.strip("/")
 
     @property
