@@ -83,6 +83,31 @@ def test_traces_of_every_way_in(repository, tmp_path):
     assert found["hit"] == [*RECEIVED["http"], *begun, *ended, *SENT["http"]]
 
 
+def test_traces_of_generate(tmp_path):
+    write_model(
+        tmp_path / "models",
+        "text",
+        base="""
+            backend: "identity"
+            input [{ name: "TEXT" data_type: TYPE_STRING dims: [1] }]
+            output [{ name: "OUT" data_type: TYPE_STRING dims: [1] }]
+        """,
+    )
+    file = tmp_path / "trace.json"
+    flags = ["--trace-config=level=TIMESTAMPS", "--trace-config=rate=1", f"--trace-config=triton,file={file}"]
+    with ServerProcess(tmp_path / "models", tmp_path / "log", *flags) as server:
+        for verb in ("generate", "generate_stream"):
+            body = json.dumps({"id": verb, "TEXT": "hello"}).encode()
+            assert server.request("POST", f"/v2/models/text/{verb}", body)[0] == 200
+        assert server.request("POST", "/v2/models/text/generate", b'{"id":"refused","TEXT":[1]}')[0] == 500
+
+    found = traces_of(file)
+
+    run = ["REQUEST_START", "QUEUE_START", "INFER_RESPONSE_COMPLETE", *COMPUTED, "REQUEST_END"]
+    for verb in ("generate", "generate_stream"):
+        assert found[verb] == [*RECEIVED["http"], *run, *SENT["http"]]
+
+
 def test_traces_begin_and_end_by_the_settings_of_one_model(repository, tmp_path):
     file = tmp_path / "trace.json"
     with ServerProcess(repository, tmp_path / "log", f"--trace-config=triton,file={file}") as server:

@@ -1,6 +1,6 @@
 """The generate extension: one flat JSON object in, one out for each response."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
@@ -21,7 +21,9 @@ def decode_generate(
     """
     A request from a flat object: keys that are inputs become tensors, all others parameters.
 
-    Raises InferenceError with Triton's text; keys that stand twice are treated twice, so an input of them is refused.
+    Of a key that stands twice in one object the first value counts, as in Triton, which looks each of them up; an input
+    that stands twice is refused. `maximum_bytes` is how much all inputs may hold together.
+    Raises InferenceError with Triton's text.
     """
     request = InferenceRequest(config.name, {}, sink, model_version)
     document = json_text.read(text)
@@ -30,7 +32,7 @@ def decode_generate(
             request.id = json_text.as_string(document["id"])
         except InferenceError as error:
             raise error.with_prefix("Unable to parse 'id': ") from None
-    _Conversion(request, config, len(text), maximum_bytes).convert(json_text.pairs_of(document))
+    _Conversion(request, config, maximum_bytes).convert(document)
     return request
 
 
@@ -56,14 +58,17 @@ def encode_generate(response: InferenceResponse) -> bytes:
 class _Conversion:
     """Of one object's members into the tensors and parameters of a request."""
 
-    def __init__(self, request: InferenceRequest, config: ModelConfig, text_bytes: int, maximum_bytes: int) -> None:
+    def __init__(self, request: InferenceRequest, config: ModelConfig, maximum_bytes: int) -> None:
         self._request = request
         self._config = config
-        self._text_bytes = text_bytes
         self._maximum_bytes = maximum_bytes
+        self._input_bytes = 0
+        """What the inputs read so far hold."""
 
-    def convert(self, pairs: Iterable[tuple[str, Any]], *, nested: bool = False) -> None:
-        for key, value in pairs:
+    def convert(self, members: Any, *, nested: bool = False) -> None:
+        """Convert an object. Raises InternalError for anything else."""
+        for key, _ in json_text.pairs_of(members):
+            value = members[key]
             spec = self._config.input(key)
             if key == _NESTED and not nested:
                 self._convert_nested(value, spec)
@@ -80,7 +85,7 @@ class _Conversion:
         except InferenceError as error:
             raise error.with_prefix(f"Expected JSON object for keyword: '{_NESTED}': ") from None
         try:
-            self.convert(json_text.pairs_of(members), nested=True)
+            self.convert(members, nested=True)
         except InferenceError as error:
             raise error.with_prefix(f"Converting keyword: '{_NESTED}': ") from None
 
@@ -89,16 +94,24 @@ class _Conversion:
         if spec.name in request.inputs:
             raise InvalidArgumentError(f"{request.error_prefix}input '{spec.name}' already exists in request")
         elements = value if isinstance(value, list) else [value]
-        byte_size = len(elements) * spec.datatype.item_size
-        if self._text_bytes + byte_size > self._maximum_bytes:
+        byte_size = _byte_size(spec, elements)
+        if self._input_bytes + byte_size > self._maximum_bytes:
             raise InvalidArgumentError(
-                f"request size of {self._text_bytes + byte_size} bytes with input '{spec.name}' of size {byte_size} "
+                f"request size of {self._input_bytes} bytes with input '{spec.name}' of size {byte_size} "
                 f"bytes exceeds the maximum allowed input size of {self._maximum_bytes}. Use --http-max-input-size to "
                 "increase the limit."
             )
+        self._input_bytes += byte_size
         shape = _fit(self._config.full_shape(spec), len(elements), spec.name)
         data = decode_data(spec.name, spec.datatype, shape, elements, self._maximum_bytes)
         request.inputs[spec.name] = Tensor(spec.name, spec.datatype, shape, data)
+
+
+def _byte_size(spec: TensorSpec, elements: Sequence[Any]) -> int:
+    """Return the size of the tensor's data; each BYTES element has four bytes for its length in front."""
+    if spec.datatype is DataType.BYTES:
+        return sum(4 + len(element.encode("utf-8", "surrogateescape")) for element in elements if type(element) is str)
+    return len(elements) * spec.datatype.item_size
 
 
 def _fit(dims: Sequence[int], count: int, name: str) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ _LARGE_TEXT_FAULTS = {
     "Expecting property name enclosed in double quotes": "Missing a name for object member.",
     "Illegal trailing comma before end of object": "Missing a name for object member.",
     "Expecting ':' delimiter": "Missing a colon after a name of object member.",
-    "Expecting ',' delimiter": "Missing a comma or ] after an array element.",
+    "Expecting ',' delimiter": "Missing a comma or ']' after an array element.",
     "Extra data": "The document root must not be followed by other values.",
     "Unterminated string starting at": "Missing a closing quotation mark in string.",
     "Invalid control character at": "Invalid encoding in string.",
@@ -231,9 +231,9 @@ def _close(
                 unfinished[-1] = (items, name)
             return False, None, at
         if name is None and char != b"]":
-            _refuse("Missing a comma or ] after an array element.", at)
+            _refuse("Missing a comma or ']' after an array element.", at)
         if name is not None and char != b"}":
-            _refuse("Missing a comma or } after an object member.", at)
+            _refuse("Missing a comma or '}' after an object member.", at)
         at += 1
         value = items if name is None else _object(items)
         unfinished.pop()

@@ -80,15 +80,38 @@ def test_shapes() -> None:
         ({"parameters": {"NUMBERS": "a"}},
          ("Converting keyword: 'parameters': Unable to parse 'data': attempt to access JSON non-signed-integer as "
          "signed-integer")),
-        ({"NUMBERS": list(range(2000))},
-         ("request size of 18903 bytes with input 'NUMBERS' of size 8000 bytes exceeds the maximum allowed input size of "
+        ({"NUMBERS": list(range(2501))},
+         ("request size of 0 bytes with input 'NUMBERS' of size 10004 bytes exceeds the maximum allowed input size of "
          "10000. Use --http-max-input-size to increase the limit.")),
+        ({"TEXT": "é" * 2000, "parameters": {"NUMBERS": list(range(1500))}},
+         ("Converting keyword: 'parameters': request size of 4004 bytes with input 'NUMBERS' of size 6000 bytes exceeds "
+         "the maximum allowed input size of 10000. Use --http-max-input-size to increase the limit.")),
     ],
 )  # fmt: skip
 def test_faults(document: Any, text: str) -> None:
     with pytest.raises(InferenceError) as caught:
         decode(document)
     assert caught.value.message == text
+
+
+def test_the_text_around_the_inputs_does_not_count() -> None:
+    request = decode({"NUMBERS": [1000] * 2500, "remark": "x" * 20_000})
+    assert request.inputs["NUMBERS"].byte_size == LIMIT
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        (b'{"a":1,"a":2}', {"a": 1}),
+        (b'{"parameters":{"a":1,"a":2}}', {"a": 1}),
+        (b'{"parameters":{"a":1},"parameters":{"b":2}}', {"a": 1}),
+        (b'{"a":1,"parameters":{"a":2}}', {"a": 2}),
+        (b'{"parameters":{"a":2},"a":1}', {"a": 1}),
+    ],
+)
+def test_of_a_key_that_stands_twice_the_first_value_counts(text: bytes, parameters: dict[str, int]) -> None:
+    """Answers of Triton 2.51; across the two levels the later key counts."""
+    assert decode(text).parameters == parameters
 
 
 def test_an_input_called_parameters() -> None:

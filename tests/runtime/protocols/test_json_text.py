@@ -36,9 +36,9 @@ SYNTAX_ERRORS = [
     (b'{"inputs":[],}', "Missing a name for object member. at 13"),
     (b'{"inputs":[{"name":"INPUT0",', "Missing a name for object member. at 28"),
     (b'{"a" 1}', "Missing a colon after a name of object member. at 5"),
-    (b'{"a":1 "b":2}', "Missing a comma or } after an object member. at 7"),
-    (b"[1 2]", "Missing a comma or ] after an array element. at 3"),
-    (b"[1", "Missing a comma or ] after an array element. at 2"),
+    (b'{"a":1 "b":2}', "Missing a comma or '}' after an object member. at 7"),
+    (b"[1 2]", "Missing a comma or ']' after an array element. at 3"),
+    (b"[1", "Missing a comma or ']' after an array element. at 2"),
     (b'["abc', "Missing a closing quotation mark in string. at 5"),
     (b'["a\x01"]', "Invalid encoding in string. at 3"),
     (b'["a\\x"]', "Invalid escape character in string. at 3"),
@@ -175,7 +175,7 @@ def test_members() -> None:
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (b"1", "Missing a comma or ] after an array element."),
+        (b"1", "Missing a comma or ']' after an array element."),
         (b"1]x", "The document root must not be followed by other values."),
         (b"hello]", "Invalid value."),
         (b'"\\ud800"]', "The surrogate pair in string is invalid."),

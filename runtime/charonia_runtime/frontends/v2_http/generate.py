@@ -1,12 +1,15 @@
 """The generate extension: a flat JSON request, and its responses as one document or as server-sent events."""
 
 import logging
+import time
 from typing import Final
 
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
-from charonia_runtime.core.request import InferenceRequest, InferenceResponse
+from charonia_runtime.core.request import InferenceRequest, InferenceResponse, Trace
 from charonia_runtime.frontends.v2_http.answers import EVENTS, JSON, error_answer
+from charonia_runtime.frontends.v2_http.endpoint_load import FORMAT_FIELD, load_field
 from charonia_runtime.frontends.v2_http.services import Services
+from charonia_runtime.frontends.v2_http.traces import begin_trace
 from charonia_runtime.protocols.generate import decode_generate, encode_generate
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_documents import render_error
@@ -28,7 +31,9 @@ class GenerateExchange:
     The first response decides the status: 400 for an error of any kind, since later ones can only be told in the body.
     """
 
-    __slots__ = ("_connection", "_count", "_first", "_inference", "_model", "_request", "_services", "_streams")
+    __slots__ = (
+        "_connection", "_count", "_first", "_inference", "_model", "_request", "_services", "_streams", "_trace",
+    )  # fmt: skip
 
     def __init__(
         self, services: Services, connection: Connection, request: Request, model: str, *, streams: bool
@@ -41,6 +46,7 @@ class GenerateExchange:
         self._inference: InferenceRequest | None = None
         self._first = b""
         self._count = 0
+        self._trace: Trace | None = None
 
     def begin(self, version_text: str) -> None:
         """Check, decode and submit the request. Never raises: faults are answered."""
@@ -68,10 +74,12 @@ class GenerateExchange:
     def disconnected(self) -> None:
         if self._inference is not None:
             self._services.server.cancel(self._inference)
+        self._end_trace()
 
     def _submit(self, version: int) -> None:
         services = self._services
         config = services.server.find_model(self._model, version).config
+        self._trace = begin_trace(services.server.tracing, self._model, self._request)
         if self._request.head.fields.get(b"content-encoding", b"identity") not in {b"", b"identity"}:
             raise InvalidArgumentError("Unsupported content-encoding, only 'identity' is supported.")
         inference = decode_generate(bytes(self._request.body), config, version, self, services.limits.body_bytes)
@@ -79,6 +87,9 @@ class GenerateExchange:
             services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
         inference.flow = self._connection
         self._inference = inference
+        if self._trace is not None:
+            self._trace.note("HTTP_RECV_END", time.monotonic_ns())
+            inference.trace = self._trace
         try:
             services.server.submit(inference)
         except InferenceError:
@@ -91,18 +102,34 @@ class GenerateExchange:
             return
         text = self._encode(response)
         if self._count == 1:
-            status = 400 if response.error is not None else 200
-            self._connection.begin_stream(status, EVENTS if self._streams else JSON)
+            self._begin_answer(400 if response.error is not None else 200)
             self._first = text
         if self._streams:
             self._connection.send_chunk(b"data: %b\n\n" % text)
 
     def _finish(self) -> None:
         if not self._count:
-            self._connection.begin_stream(200, EVENTS if self._streams else JSON)
+            self._begin_answer(200)
         if not self._streams:
             self._connection.send_chunk(self._first if self._count == 1 else _NOT_ONE_RESPONSE)
         self._connection.end_stream()
+        if self._trace is not None:
+            self._trace.note("HTTP_SEND_END", time.monotonic_ns())
+        self._end_trace()
+
+    def _begin_answer(self, status: int) -> None:
+        if self._trace is not None:
+            self._trace.note("HTTP_SEND_START", time.monotonic_ns())
+        fields = EVENTS if self._streams else JSON
+        load_format = self._request.head.fields.get(FORMAT_FIELD)
+        if load_format:
+            fields += load_field(load_format, self._services.server.custom_metrics)
+        self._connection.begin_stream(status, fields)
+
+    def _end_trace(self) -> None:
+        trace, self._trace = self._trace, None
+        if trace is not None:
+            trace.end()
 
     def _encode(self, response: InferenceResponse) -> bytes:
         if response.error is not None:
@@ -117,5 +144,10 @@ class GenerateExchange:
 
     def _refuse(self, error: InferenceError) -> None:
         if self._connection.exchange is self:
+            if self._trace is not None:
+                self._trace.note("HTTP_SEND_START", time.monotonic_ns())
             status, body = error_answer(error)
             self._connection.answer(status, JSON, [body])
+            if self._trace is not None:
+                self._trace.note("HTTP_SEND_END", time.monotonic_ns())
+        self._end_trace()

@@ -19,6 +19,7 @@ from charonia_runtime.frontends.v2_http.compression import (
     decompression,
 )
 from charonia_runtime.frontends.v2_http.services import Services
+from charonia_runtime.frontends.v2_http.traces import begin_trace
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response
 from charonia_runtime.protocols.v2_json.header import OutputForm
@@ -67,8 +68,7 @@ class InferExchange(SingleResponse):
             version = parse_version(version_text)
             config = self._services.server.find_model(self._model, version).config
             _require_one_response(config)
-            if self._services.server.tracing.active:
-                self._begin_trace()
+            self._trace = begin_trace(self._services.server.tracing, self._model, self._request)
             encoding = self._request.head.fields.get(b"content-encoding")
             if encoding is None or encoding in {b"", b"identity"}:
                 self._submit(config, version, self._request.body)
@@ -195,11 +195,6 @@ class InferExchange(SingleResponse):
         self._end_trace()
 
     # --- traces ---
-
-    def _begin_trace(self) -> None:
-        self._trace = self._services.server.tracing.sample(self._model, self._request.head.field_text("traceparent"))
-        if self._trace is not None:
-            self._trace.note("HTTP_RECV_START", time.monotonic_ns())
 
     def _end_trace(self) -> None:
         trace, self._trace = self._trace, None
