@@ -111,6 +111,8 @@ class Model:
         except asyncio.CancelledError:
             loading.add_done_callback(_close_unwanted)
             raise
+        finally:
+            del loading  # it keeps the error, which keeps this frame
 
     @property
     def statistics(self) -> ModelStatistics:

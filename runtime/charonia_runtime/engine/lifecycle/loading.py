@@ -11,7 +11,13 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnavailableError
+from charonia_runtime.core.errors import (
+    InferenceError,
+    InternalError,
+    InvalidArgumentError,
+    UnavailableError,
+    without_traceback,
+)
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.engine.ensembles.binding import bind, composing_models
 from charonia_runtime.engine.execution.copies import ModelCopy
@@ -50,7 +56,7 @@ class _Round:
     def __init__(self, *, patient: bool = True) -> None:
         """`patient`: whether ensembles wait for loads of their models that others have begun."""
         self.patient = patient
-        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.tasks: dict[str, asyncio.Task[InferenceError | None]] = {}
         self.composing: dict[str, tuple[str, ...]] = {}
         """Each ensemble that was read in this round, with its models."""
 
@@ -85,7 +91,7 @@ class ModelLoader:
         """Why the last load of a model failed."""
         self._unreadable: dict[str, str] = {}
         """Why the files of a model could not be read last time, as the log has it."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
 
     # --- questions ---
@@ -119,7 +125,12 @@ class ModelLoader:
         Raises InternalError when the model cannot be read, InvalidArgumentError when it cannot be loaded. Whatever
         served before goes on serving then.
         """
-        await asyncio.shield(self._in_round(_Round(), name, override, asked_for=True))
+        error = await asyncio.shield(self._in_round(_Round(), name, override, asked_for=True))
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
 
     async def load_all(self, names: Iterable[str], *, patient: bool = True) -> bool:
         """
@@ -129,10 +140,7 @@ class ModelLoader:
         """
         load_round = _Round(patient=patient)
         tasks = [self._in_round(load_round, name, asked_for=True) for name in names]
-        results = await asyncio.shield(asyncio.gather(*tasks, return_exceptions=True))
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, InferenceError):
-                raise result
+        results = await asyncio.shield(asyncio.gather(*tasks))
         return not any(results)
 
     async def unload(self, name: str, *, forget: bool = False, unload_dependents: bool = False) -> None:
@@ -161,13 +169,23 @@ class ModelLoader:
 
     def _in_round(
         self, load_round: _Round, name: str, override: Override | None = None, *, asked_for: bool = False
-    ) -> asyncio.Task[None]:
-        """The load of a model in this round, begun unless it is already."""
+    ) -> asyncio.Task[InferenceError | None]:
+        """The load of a model in this round, begun unless it is already; its result is why it failed."""
         task = load_round.tasks.get(name)
         if task is None:
-            task = load_round.tasks[name] = asyncio.create_task(self._load(name, override, load_round, asked_for))
+            task = load_round.tasks[name] = asyncio.create_task(self._outcome(name, override, load_round, asked_for))
             self._track(task)
         return task
+
+    async def _outcome(
+        self, name: str, override: Override | None, load_round: _Round, asked_for: bool
+    ) -> InferenceError | None:
+        """Load a model. An error is returned: raised, it would keep the round, which would keep it."""
+        try:
+            await self._load(name, override, load_round, asked_for)
+        except InferenceError as error:
+            return without_traceback(error)
+        return None
 
     async def _load(self, name: str, override: Override | None, load_round: _Round, asked_for: bool) -> None:
         async with self._locks.hold(name):
@@ -208,18 +226,18 @@ class ModelLoader:
         try:
             polled = await self._files.run(partial(self._read, name, override))
         except PollError as error:
-            logger.error("%s", error)  # noqa: TRY400 - expected, a traceback would say nothing
-            cause: Exception = error
+            cause, is_known = str(error), not isinstance(error, NoSuchModelError)
+            logger.error("%s", cause)  # noqa: TRY400 - expected, a traceback would say nothing
         except Exception as error:
             logger.exception("failed to poll model '%s'", name)
-            cause = error
+            cause, is_known = str(error), True
         else:
             self._unreadable.pop(name, None)
             return polled
         self._failures.pop(name, None)
-        if override is None and not isinstance(cause, NoSuchModelError):  # else clients could fill it with names
-            self._unreadable[name] = str(cause)
-        raise _unreadable(name) from cause
+        if override is None and is_known:  # else clients could fill it with names
+            self._unreadable[name] = cause
+        raise _unreadable(name)
 
     async def _admit(self, polled: PolledModel) -> None:
         """Ask the model's agents. Raises InternalError, as for a model that cannot be read, when one refuses it."""
@@ -365,11 +383,11 @@ class ModelLoader:
         self._track(task)
         await asyncio.shield(task)
 
-    def _track(self, task: asyncio.Task[None]) -> None:
+    def _track(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever asked has it, unless they went away: then it is in the log already

@@ -7,9 +7,16 @@ The part of a load that takes time; who may do it when is `engine.loading`'s bus
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NoReturn
 
-from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError, UnsupportedError
+from charonia_runtime.core.errors import (
+    InferenceError,
+    InternalError,
+    InvalidArgumentError,
+    UnsupportedError,
+    without_traceback,
+)
 from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
 from charonia_runtime.engine.lifecycle.folder_advice import advise_on_version
@@ -17,6 +24,7 @@ from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
 from charonia_runtime.engine.lifecycle.reading import PolledModel
 from charonia_runtime.engine.lifecycle.reload_plan import ReloadPlan, plan_reload
 from charonia_runtime.engine.registry import ModelRegistry
+from charonia_runtime.thread_pools import LOADING
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +91,9 @@ class Switchover:
                 return None
             copy = await self._create(polled, number)
         except InferenceError as error:
+            without_traceback(error)
             folder = polled.entry.version_directory(number)
-            advice = await asyncio.to_thread(advise_on_version, folder, polled.config)
+            advice = await LOADING.run(partial(advise_on_version, folder, polled.config))
             return type(error)(f"{error.message}. {advice}") if advice else error
         except Exception as error:
             logger.exception("unexpected error while loading '%s' version %d", polled.name, number)
