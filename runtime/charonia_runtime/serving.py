@@ -221,6 +221,7 @@ def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositori
         partial(load_backend, directory=Path(options.engine.backend_directory)),
         partial(
             Model.load,
+            allow_strategies=options.engine.allow_batch_strategies,
             parallel_instances=environment.parallel_instances,
             resolve_memory=shared_memory.resolve,
             limiter=options.rate_limit.make(),

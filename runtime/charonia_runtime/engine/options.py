@@ -98,6 +98,11 @@ class EngineOptions:
         "like a python model.",
         metavar="<directory>",
     )
+    allow_batch_strategies: bool = option(
+        False,
+        "Let models bring a batchstrategy.py, whose code runs in the server's own process. Only for repositories whose "
+        "writers you trust.",
+    )
     backend_config: tuple[str, ...] = option(
         (), "Setting of one backend, or of all. May be given several times.", metavar="<backend>,<setting>=<value>"
     )

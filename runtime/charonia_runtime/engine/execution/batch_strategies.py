@@ -55,11 +55,20 @@ def _named(config: ModelConfig, files: ModelFiles, path: str) -> Path:
     return files.directory / path
 
 
-def load_strategy(config: ModelConfig, files: ModelFiles) -> "GuardedStrategy | None":
-    """The model's strategy, made; None where it has none. Runs its code. Raises InferenceError."""
+def load_strategy(config: ModelConfig, files: ModelFiles, *, allowed: bool) -> "GuardedStrategy | None":
+    """
+    The model's strategy, made; None where it has none. Runs its code in this process.
+
+    Raises UnsupportedError for a strategy where none is `allowed`, else InferenceError for one that cannot be used.
+    """
     path = find_strategy(config, files)
     if path is None:
         return None
+    if not allowed:
+        raise UnsupportedError(
+            f"model '{config.name}' has the batching strategy '{path}', whose code would run in the server's own "
+            "process: start the server with --allow-batch-strategies=true if you trust whoever writes to the repository"
+        )
     module = ModuleType(f"batchstrategy_{config.name}_{files.version}")
     module.__file__ = str(path)
     try:

@@ -71,6 +71,7 @@ class Model:
         backend_class: type[Backend],
         *,
         auto_complete: bool = True,
+        allow_strategies: bool = False,
         parallel_instances: bool | None = None,
         resolve_memory: MemoryResolver | None = None,
         limiter: RateLimiter | None = None,
@@ -80,6 +81,7 @@ class Model:
         """
         A version that is ready to serve: loaded, with all its instances, warmed up.
 
+        `allow_strategies` lets the model's own `batchstrategy.py` run in this process.
         `parallel_instances` overrides the backend's own word on creating instances at the same time.
         `resolve_memory` finds the shared memory that requests name. Instances take turns with those of other models
         that have the same `limiter`. `delay_scheduler` is the number of requests that must wait before the first is
@@ -89,7 +91,16 @@ class Model:
         """
 
         async def load() -> Model:
-            loaded = await LOADING.run(partial(load_backend, files, config, backend_class, auto_complete=auto_complete))
+            loaded = await LOADING.run(
+                partial(
+                    load_backend,
+                    files,
+                    config,
+                    backend_class,
+                    auto_complete=auto_complete,
+                    allow_strategies=allow_strategies,
+                )
+            )
             model = cls(
                 loaded,
                 resolve_memory=resolve_memory,

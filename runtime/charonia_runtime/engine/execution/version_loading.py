@@ -53,18 +53,27 @@ class LoadedBackend:
 
 
 def load_backend(
-    files: ModelFiles, config: ModelConfig, backend_class: type[Backend], *, auto_complete: bool
+    files: ModelFiles,
+    config: ModelConfig,
+    backend_class: type[Backend],
+    *,
+    auto_complete: bool,
+    allow_strategies: bool,
 ) -> LoadedBackend:
     """Everything up to the instances, in a loader thread. Raises InferenceError; then the backend is closed."""
     backend = _translated(lambda: backend_class(files))
     try:
-        return _translated(lambda: _load(backend, files, config, auto_complete=auto_complete))
+        return _translated(
+            lambda: _load(backend, files, config, auto_complete=auto_complete, allow_strategies=allow_strategies)
+        )
     except InferenceError:
         backend.close()
         raise
 
 
-def _load(backend: Backend, files: ModelFiles, config: ModelConfig, *, auto_complete: bool) -> LoadedBackend:
+def _load(
+    backend: Backend, files: ModelFiles, config: ModelConfig, *, auto_complete: bool, allow_strategies: bool
+) -> LoadedBackend:
     if auto_complete:
         config = backend.auto_complete(config)
     config = complete(config)
@@ -75,7 +84,7 @@ def _load(backend: Backend, files: ModelFiles, config: ModelConfig, *, auto_comp
     validate_states(config)
     finisher = AnswerFinisher(config, read_labels(files.directory, config))
     warmups = read_warmups(config, files.directory)
-    strategy = load_strategy(config, files)
+    strategy = load_strategy(config, files, allowed=allow_strategies)
     with ExitStack() as failed:
         if strategy is not None:
             failed.callback(strategy.close)

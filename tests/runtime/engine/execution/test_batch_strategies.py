@@ -8,11 +8,12 @@ import pytest
 
 from charonia_runtime.core.config import InstanceGroup, InstanceKind
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import InferenceError, UnavailableError
+from charonia_runtime.core.errors import InferenceError, UnavailableError, UnsupportedError
 from charonia_runtime.core.scheduling import Direct, DynamicBatching
 from charonia_runtime.core.strategy import STRATEGY_PARAMETER
 from charonia_runtime.engine.execution.batch_strategies import find_strategy, load_strategy
 from charonia_runtime.engine.execution.model import Model
+from charonia_runtime.options import parse_serve
 from charonia_runtime.protocols.model_config import complete
 from tests.support.backends import Gate, a_folder, echo, fake_backend
 from tests.support.configs import a_config, a_tensor
@@ -117,12 +118,12 @@ def test_paths_that_are_refused(files, path, reason):
 )
 def test_a_file_that_is_wrong_fails_the_load(files, text, reason):
     path = put(files.directory, text)
-    assert error_of(lambda: load_strategy(config(), files)).startswith(reason.format(path))
+    assert error_of(lambda: load_strategy(config(), files, allowed=True)).startswith(reason.format(path))
 
 
 def test_faults_are_logged_once_and_end_the_batch(files, caplog):
     put(files.directory, PAIRS.replace("self.total = 0", "pass"))
-    strategy = load_strategy(config(), files)
+    strategy = load_strategy(config(), files, allowed=True)
     strategy.initialize()
     requests = [a_request("m", {"IN": np.full((1, 1), 1, np.int32)})] * 2
     assert [strategy.include(request) for request in requests] == [False, False]
@@ -146,7 +147,7 @@ async def test_a_model_is_served_in_the_batches_of_its_strategy(tmp_path):
         echo(batch)
 
     gate = Gate(execute)
-    model = await Model.load(files, config(), fake_backend(gate))
+    model = await Model.load(files, config(), fake_backend(gate), allow_strategies=True)
     sinks = [RecordingSink() for _ in range(6)]
     for value, sink in zip([0, 4, 5, 6, 4, 1], sinks, strict=True):
         model.submit(a_request("m", {"IN": np.full((1, 1), value, np.int32)}, sink=sink))
@@ -165,5 +166,24 @@ async def test_a_strategy_is_closed_where_the_model_does_not_load(tmp_path):
     files, closed = a_folder(tmp_path, "m"), tmp_path / "closed"
     put(files.directory, told_of_its_end(closed))
     with pytest.raises(UnavailableError, match="no weights"):
-        await Model.load(files, config(), fake_backend(failures={"load": UnavailableError("no weights")}))
+        await Model.load(
+            files,
+            config(),
+            fake_backend(failures={"load": UnavailableError("no weights")}),
+            allow_strategies=True,
+        )
     assert closed.exists()
+
+
+async def test_a_strategy_runs_only_where_a_flag_allows_it(tmp_path):
+    files, run = a_folder(tmp_path, "m"), tmp_path / "run"
+    put(files.directory, f"open({str(run)!r}, 'w').close()\n{PAIRS}")
+
+    with pytest.raises(UnsupportedError, match="--allow-batch-strategies=true"):
+        await Model.load(files, config(), fake_backend(Gate(echo)))
+    assert not run.exists()
+
+
+def test_the_flag_that_allows_strategies():
+    assert not parse_serve(["--model-repository=x"], {}).engine.allow_batch_strategies
+    assert parse_serve(["--model-repository=x", "--allow-batch-strategies=1"], {}).engine.allow_batch_strategies
