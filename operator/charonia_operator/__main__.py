@@ -1,6 +1,8 @@
 """`charonia-operator`: wires the parts together and runs kopf until it is told to stop."""
 
 import logging
+import secrets
+import socket
 import sys
 from typing import Any, cast
 
@@ -8,12 +10,14 @@ import kopf
 
 from charonia_operator.cluster import Cluster
 from charonia_operator.handlers import registry
+from charonia_operator.leadership import Leadership
 from charonia_operator.models import ModelWatch
 from charonia_operator.naming import FIELD_MANAGER
 from charonia_operator.queue import WorkQueue
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.settings import Settings
 from charonia_operator.store import Store
+from charonia_operator.survey import Survey
 from charonia_operator.workers import Workers
 
 
@@ -38,9 +42,13 @@ def main() -> None:
 
 
 def _workers(settings: Settings) -> Workers:
-    cluster, store, queue = Cluster(connections=settings.workers + 1), Store(), WorkQueue()
+    identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    leadership = Leadership(Cluster(connections=1), identity, settings.lease)
+    cluster = Cluster(connections=settings.workers + 1, may_write=lambda: leadership.held)
+    store, queue = Store(), WorkQueue()
     models = ModelWatch(queue.add, every_seconds=settings.model_poll_seconds)
-    return Workers(cluster, store, queue, Reconciler(cluster, store, settings, models), settings)
+    reconciler = Reconciler(cluster, store, settings, models)
+    return Workers(Survey(cluster, store, settings), store, queue, reconciler, settings, leadership)
 
 
 if __name__ == "__main__":

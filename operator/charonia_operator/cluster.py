@@ -6,7 +6,7 @@ Objects are JSON, as the API server has them. Blocking: called from the queue's 
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from urllib.parse import urlencode
 
@@ -16,7 +16,10 @@ from kubernetes import client, config
 from charonia_operator.identity import service_account, token
 from charonia_operator.naming import EVENT, FIELD_MANAGER, INFERENCE_SERVICE, JSON, ResourceKind
 
-_PAGE = 500
+_PAGE = 100
+"""Objects; a page is decoded as a whole, and a Deployment's JSON takes 100 KiB of memory then."""
+_OF_NOTHING = "1"
+"""A version that no object ever has."""
 _TIMEOUT_SECONDS = 30
 _APPLY = "application/apply-patch+yaml"
 _NO_ANSWER = 0
@@ -42,7 +45,9 @@ class ClusterError(Exception):
 class Cluster:
     """One API server, for one of its users."""
 
-    def __init__(self, connections: int) -> None:
+    def __init__(self, connections: int, may_write: Callable[[], bool] = lambda: True) -> None:
+        """`may_write` is asked before each write."""
+        self._may_write = may_write
         settings = _settings()
         settings.connection_pool_maxsize = connections
         self._api = client.ApiClient(settings)
@@ -80,6 +85,14 @@ class Cluster:
         """Server-side apply: make what `body` says so, whoever else had a say. Raises ClusterError."""
         metadata = body["metadata"]
         return self._apply(kind.path(metadata["namespace"], metadata["name"]), body)
+
+    def create(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON:
+        """
+        Server-side apply of what is not there. Raises ClusterError, with status 409 where an object has the name.
+
+        A version in what is applied must be the object's, unless there is none.
+        """
+        return self.apply(kind, {**body, "metadata": {**body["metadata"], "resourceVersion": _OF_NOTHING}})
 
     def apply_status(self, service: Mapping[str, Any], status: JSON) -> JSON:
         """Write an InferenceService's status, which nobody else writes. Raises ClusterError."""
@@ -145,6 +158,8 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> JSON:
+        if method != "GET" and not self._may_write():
+            raise ClusterError(_NO_ANSWER, "NotLeading", "another operator leads")
         try:
             answer = self._api.call_api(
                 path + (f"?{urlencode(query)}" if query else ""),

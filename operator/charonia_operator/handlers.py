@@ -23,6 +23,9 @@ _FIRST_WATCHES_SECONDS = 120.0
 _WATCHDOG_SECONDS = 5.0
 _LONGEST_LAG_SECONDS = 30.0
 _STOP_SECONDS = 8.0
+_CHUNK = 100
+_IDLE_TASK_SECONDS = 0.1
+"""kopf has a task for each object that it has seen lately, and the object's last body with it."""
 
 
 class Forever:
@@ -86,6 +89,8 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.server_timeout = 240
     settings.watching.client_timeout = 300
     settings.watching.reconnect_backoff = 1
+    settings.watching.chunk_size = _CHUNK
+    settings.queueing.idle_timeout = _IDLE_TASK_SECONDS
     settings.posting.enabled = False
     settings.scanning.disabled = True  # it wants to list namespaces and definitions
     settings.peering.standalone = True

@@ -45,6 +45,7 @@ class ResourceKind:
 INFERENCE_SERVICE = ResourceKind(API_VERSION, "InferenceService", "inferenceservices")
 POD = ResourceKind("v1", "Pod", "pods")
 EVENT = ResourceKind("v1", "Event", "events")
+LEASE = ResourceKind("coordination.k8s.io/v1", "Lease", "leases")
 
 
 def labels(service: InferenceServiceSpec) -> dict[str, str]:

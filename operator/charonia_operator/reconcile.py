@@ -75,7 +75,7 @@ class Reconciler:
             self._forget(key)
             return None
         writer = ChildWriter(self.cluster, self.store, service)
-        problems = [*self._unseen(), *writer.write(wanted, observed)]
+        problems = [*self._unseen(service), *writer.write(wanted, observed)]
         if not problems:
             problems = writer.prune(observed)
         seen = self._observe(service, problems)
@@ -91,6 +91,8 @@ class Reconciler:
 
     def _is_gone(self, body: JSON) -> bool:
         """Whether children are missing because their service is gone and no watch told. Asked where that is seldom."""
+        if not body.get("status"):
+            return False  # it never had any
         try:
             return not self.cluster.has(body)
         except ClusterError as error:
@@ -98,11 +100,11 @@ class Reconciler:
                 raise
             return False
 
-    def _unseen(self) -> list[Problem]:
+    def _unseen(self, service: InferenceServiceSpec) -> list[Problem]:
         """Kinds of children that the operator may not list: it works without, but repairs nothing."""
         return [
             Problem(Reason.FORBIDDEN, f"{kind.kind}: {text}. Grant it in the operator's role.")
-            for kind, text in self.store.forbidden.items()
+            for kind, text in self.store.unseen(service.namespace).items()
         ]
 
     def _template(self, service: InferenceServiceSpec, observed: Observed) -> JSON:

@@ -31,6 +31,9 @@ class Settings:
     workers: int = _option("Services that are worked on at the same time.", 8, type=int)
     resync_seconds: float = _option("Seconds between two looks at everything.", 300, type=float)
     model_poll_seconds: float = _option("Seconds between two questions for the models of a service.", 30, type=float)
+    lease: str = _option(
+        "Lease that of several operators the one that writes holds: NAMESPACE/NAME. Default: none.", ""
+    )
     liveness_port: int = _option("Port of /healthz; 0 for none.", 8080, type=int)
     log_level: str = _option("Least level to log.", "INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
 

@@ -9,9 +9,8 @@ Safe to use from several threads.
 import itertools
 import json
 import threading
-import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +35,6 @@ class _Entry:
     mark: bytes
     """Of the imprint: another imprint has another one."""
     seen: int
-    seen_at: float
 
     def unpacked(self) -> JSON:
         body: JSON = _unpacked(self.body)
@@ -55,15 +53,18 @@ class _Applied:
 class Store:
     """Objects by kind, namespace and name. What is read is a copy of the caller's own."""
 
-    clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _entries: dict[_Name, _Entry] = field(default_factory=dict)
     _of_key: dict[Key, set[_Name]] = field(default_factory=dict)
     _applied: dict[_Name, _Applied] = field(default_factory=dict)
     _removed: dict[_Name, tuple[str, int]] = field(default_factory=dict)
     _ticks: "itertools.count[int]" = field(default_factory=itertools.count)
-    forbidden: Mapping[ResourceKind, str] = field(default_factory=dict)
-    """Kinds of which nothing is seen because the operator may not list them, and the API server's words."""
+    forbidden: Mapping[tuple[ResourceKind, str], str] = field(default_factory=dict)
+    """
+    Kinds of which nothing is seen because the operator may not list them, and the API server's words.
+
+    By kind and namespace, which is empty where all are watched.
+    """
 
     def put(self, kind: ResourceKind, body: JSON) -> bool:
         """Remember an object as it is now. False when that, or a later state of it, is known already."""
@@ -130,11 +131,9 @@ class Store:
         with self._lock:
             return [name[1:] for name in self._entries if name[0] == INFERENCE_SERVICE]
 
-    def seen_within(self, seconds: float, key: Key) -> bool:
-        """Whether the API server has shown the InferenceService so recently."""
-        with self._lock:
-            entry = self._entries.get((INFERENCE_SERVICE, *key))
-            return entry is not None and self.clock() - entry.seen_at <= seconds
+    def unseen(self, namespace: str) -> Mapping[ResourceKind, str]:
+        """Of what is forbidden that which concerns a namespace."""
+        return {kind: text for (kind, where), text in self.forbidden.items() if where in {"", namespace}}
 
     def children(self, key: Key) -> Sequence[tuple[ResourceKind, JSON]]:
         """Everything that carries the service's label, pods left out."""
@@ -179,9 +178,7 @@ class Store:
         tick = next(self._ticks) if seen is None else seen
         imprint = None if kind in {POD, INFERENCE_SERVICE} else Imprint.of(body)
         values = {"fields": imprint.fields, "values": imprint.values} if imprint else None
-        return _Entry(
-            _uid(body), _version(body), key, _packed(kept), _packed(values), digest(values), tick, self.clock()
-        )
+        return _Entry(_uid(body), _version(body), key, _packed(kept), _packed(values), digest(values), tick)
 
     def _labelled(self, key: Key) -> list[tuple[_Name, _Entry]]:
         with self._lock:
@@ -194,7 +191,6 @@ class Store:
             if entry is None or entry.uid != _uid(body) or entry.version < _version(body):
                 return False
             entry.seen = max(entry.seen, next(self._ticks) if seen is None else seen)
-            entry.seen_at = self.clock()
             return True
 
     def _is_removed(self, name: _Name, body: JSON, since: int) -> bool:

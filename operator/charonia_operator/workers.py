@@ -4,39 +4,43 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from charonia_operator.cluster import Cluster, ClusterError
-from charonia_operator.naming import INFERENCE_SERVICE, JSON, OURS, POD, Key, ResourceKind, key_of
-from charonia_operator.queue import WorkQueue
+from charonia_operator.cluster import ClusterError
+from charonia_operator.leadership import Leadership
+from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, ResourceKind, key_of
+from charonia_operator.queue import Need, WorkQueue
 from charonia_operator.reconcile import Reconciler
-from charonia_operator.resources import kinds
 from charonia_operator.settings import Settings
 from charonia_operator.store import Store
+from charonia_operator.survey import Survey
 
 _log = logging.getLogger(__name__)
 _LONGEST_LIST_RETRY_SECONDS = 10.0
 _LONGEST_OUTAGE_RETRY_SECONDS = 30.0
 """Between passes while the API server does not answer: it is to be noticed soon that it is back."""
-_NO_SUCH_KIND = 404
-_FORBIDDEN = 403
 _DEFINITION_SECONDS = 2.0
 _SOON_SECONDS = 2.0
 """After a watch has begun anew; a broken connection breaks all watches at about the same time."""
-_FORBIDDEN_SECONDS = 15.0
-"""Between two tries to read what was forbidden."""
+_INCOMPLETE_SECONDS = 15.0
+"""Between two tries to read what could not be read."""
+_GATHERING_SECONDS = 1.0
+"""What happens to the children and pods of a service comes in bursts: one pass for each burst."""
+_FIRST_LISTS_SECONDS = 20.0
+"""For the lists with which the watches begin. After them one look finds everything, and nothing is lost."""
 
 
 @dataclass(slots=True)
 class Workers:
     """From `start` to `stop`. What watches see is told with `seen`, that they begin with `listed`; by any thread."""
 
-    cluster: Cluster
+    survey: Survey
     store: Store
     queue: WorkQueue
     reconciler: Reconciler
     settings: Settings
+    leadership: Leadership
     _stopping: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _look_soon: threading.Event = field(default_factory=threading.Event)
@@ -44,19 +48,15 @@ class Workers:
     def wait_for_definition(self) -> None:
         """Return once the cluster knows InferenceServices: kopf looks for them only once."""
         told = False
-        while not self._stopping.is_set():
-            try:
-                next(iter(self.cluster.list(INFERENCE_SERVICE, next(iter(self.settings.namespaces), ""))), None)
-            except ClusterError as error:
-                if not told:
-                    _log.warning("waiting for the cluster to know and show %s: %s", INFERENCE_SERVICE.plural, error)
-                told = True
-                self._stopping.wait(_DEFINITION_SECONDS)
-            else:
-                return
+        while not self._stopping.is_set() and (problem := self.survey.can_begin()):
+            if not told:
+                _log.warning("waiting for the cluster to know and show %s: %s", INFERENCE_SERVICE.plural, problem)
+            told = True
+            self._stopping.wait(_DEFINITION_SECONDS)
 
     def start(self) -> None:
-        """Begin with a look at everything; the workers wait for it."""
+        """Begin with a look at everything; the workers wait for it, and for the leadership."""
+        self._spawn("leadership", self._lead)
         self._spawn("resync", self._resync)
 
     def stop(self, within_seconds: float) -> None:
@@ -68,6 +68,7 @@ class Workers:
         deadline = time.monotonic() + within_seconds
         for thread in self._threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
+        self.leadership.give_back()
 
     def seen(self, kind: ResourceKind, body: JSON, *, deleted: bool) -> None:
         """A watch tells of an object."""
@@ -75,11 +76,11 @@ class Workers:
             self.store.remove(kind, body)
         elif not self.store.put(kind, body):
             return  # known, for instance as the operator's own write
-        key: Key | None = (body["metadata"]["namespace"], body["metadata"]["name"])
-        if kind != INFERENCE_SERVICE:
-            key = key_of(body)
-        if key:
-            self.queue.add(key)
+        key = key_of(body)
+        if kind == INFERENCE_SERVICE:
+            self.queue.add((body["metadata"]["namespace"], body["metadata"]["name"]), need=Need.CHANGE)
+        elif key:
+            self.queue.add(key, after=_GATHERING_SECONDS)
 
     def listed(self) -> None:
         """
@@ -96,40 +97,11 @@ class Workers:
             return ""
         return ", ".join(thread.name for thread in self._threads if not thread.is_alive())
 
-    def look_at_everything(self) -> set[Key]:
-        """
-        List every kind and take that for the truth. Returns the services about which that is news.
-
-        A kind of child that may not be listed stays as it was, and the services say so. Raises ClusterError.
-        """
-        news: set[Key] = set()
-        forbidden: dict[ResourceKind, str] = {}
-        for kind in (INFERENCE_SERVICE, *kinds(), POD):
-            mark = self.store.mark()
-            query = {} if kind == INFERENCE_SERVICE else {"labelSelector": OURS}
-            try:
-                news |= self.store.replace(kind, self._listed(kind, query), mark)
-            except ClusterError as error:
-                if error.status != _FORBIDDEN or kind == INFERENCE_SERVICE:
-                    raise
-                forbidden[kind] = str(error)
-        if forbidden != self.store.forbidden:
-            _log.warning("kinds that may not be listed: %s", forbidden or "none any more")
-            self.store.forbidden = forbidden
-            news.update(self.store.services())
-        return news
-
-    def _listed(self, kind: ResourceKind, query: dict[str, str]) -> Sequence[JSON]:
-        found: list[JSON] = []
-        for namespace in self.settings.namespaces or ("",):
-            try:
-                found.extend(self.cluster.list(kind, namespace, **query))
-            except ClusterError as error:
-                if error.status != _NO_SUCH_KIND or not kind.optional:
-                    raise
-        return found
+    def _lead(self) -> None:
+        self.leadership.campaign(self._stopping)
 
     def _resync(self) -> None:
+        self._await_first_lists()
         self._look()
         _log.info("%d services", len(self.store.services()))
         for number in range(self.settings.workers):
@@ -137,7 +109,7 @@ class Workers:
         self._ask_for(self.store.services(), within_seconds=0.0)
         due = time.monotonic() + self.settings.resync_seconds
         while not self._stopping.is_set():
-            pause = _FORBIDDEN_SECONDS if self.store.forbidden else due - time.monotonic()
+            pause = _INCOMPLETE_SECONDS if self.survey.incomplete else due - time.monotonic()
             if self._look_soon.wait(max(pause, 0.0)):
                 self._stopping.wait(_SOON_SECONDS)
                 self._look_soon.clear()
@@ -146,12 +118,20 @@ class Workers:
                 due = time.monotonic() + self.settings.resync_seconds
                 self._ask_for(self.store.services(), within_seconds=self.settings.resync_seconds / 2)
 
+    def _await_first_lists(self) -> None:
+        """Return when the watches have told what there is, or have nothing to tell."""
+        deadline = time.monotonic() + _FIRST_LISTS_SECONDS
+        self._look_soon.wait(_SOON_SECONDS)
+        while self._look_soon.is_set() and time.monotonic() < deadline and not self._stopping.is_set():
+            self._look_soon.clear()
+            self._stopping.wait(_GATHERING_SECONDS)
+
     def _look(self) -> set[Key]:
         """Look at everything, however long that takes."""
         pause = 0.5
         while not self._stopping.is_set():
             try:
-                return self.look_at_everything()
+                return self.survey.look()
             except ClusterError as error:
                 _log.warning("cannot look at everything: %s", error)
                 self._stopping.wait(max(pause, error.retry_after))
@@ -160,10 +140,11 @@ class Workers:
 
     def _ask_for(self, keys: Iterable[Key], within_seconds: float) -> None:
         for key in keys:
-            self.queue.add(key, after=random.uniform(0.0, within_seconds))  # noqa: S311 - to spread, not to hide
+            after = random.uniform(0.0, within_seconds)  # noqa: S311 - to spread, not to hide
+            self.queue.add(key, after, Need.ROUTINE)
 
     def _work(self) -> None:
-        while (key := self.queue.take()) is not None:
+        while (key := self.queue.take()) is not None and self.leadership.wait(self._stopping):
             try:
                 after = self.reconciler.reconcile(key)
             except ClusterError as error:

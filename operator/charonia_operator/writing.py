@@ -14,6 +14,7 @@ from charonia_operator.spec.service import InferenceServiceSpec
 from charonia_operator.store import Store
 
 _log = logging.getLogger(__name__)
+_CONFLICT = 409
 
 Observed: TypeAlias = dict[tuple[str, str], tuple[ResourceKind, JSON]]
 """The children that there are, by kind and name."""
@@ -24,6 +25,7 @@ class WritableCluster(Protocol):
 
     def get(self, kind: ResourceKind, namespace: str, name: str) -> JSON | None: ...
     def apply(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON: ...
+    def create(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON: ...
     def delete(self, kind: ResourceKind, body: Mapping[str, Any]) -> None: ...
 
 
@@ -53,9 +55,7 @@ class ChildWriter:
         for kind, body in unwanted.values():
             if not is_owned_by(body, self.service.uid) or body["metadata"].get("deletionTimestamp"):
                 continue
-            _log.info(
-                "%s/%s: deleting %s %s", self.service.namespace, self.service.name, kind.kind, body["metadata"]["name"]
-            )
+            self._say("deleting", kind, body)
             try:
                 self.cluster.delete(kind, body)
                 self.store.remove(kind, body)
@@ -67,24 +67,34 @@ class ChildWriter:
     def _write_child(self, kind: ResourceKind, child: JSON, live: JSON | None) -> Problem | None:
         try:
             if live is None:
-                # Not among ours; but the name may be somebody else's.
+                if self._create(kind, child):
+                    return None
                 live = self.cluster.get(kind, self.service.namespace, child["metadata"]["name"])
                 if live is not None and _may_take(live, self.service):
                     self.store.put(kind, live)
             if live is not None and not _may_take(live, self.service):
                 return _name_conflict(kind, live)
             if self.store.drifted(kind, child):
-                _log.info(
-                    "%s/%s: applying %s %s",
-                    self.service.namespace,
-                    self.service.name,
-                    kind.kind,
-                    child["metadata"]["name"],
-                )
+                self._say("applying", kind, child)
                 self.store.applied(kind, child, self.cluster.apply(kind, child))
         except ClusterError as error:
             return _problem(error, kind)
         return None
+
+    def _create(self, kind: ResourceKind, child: JSON) -> bool:
+        """Make what is not among ours. False where an object has the name: it may be somebody else's."""
+        self._say("creating", kind, child)
+        try:
+            self.store.applied(kind, child, self.cluster.create(kind, child))
+        except ClusterError as error:
+            if error.status != _CONFLICT:
+                raise
+            return False
+        return True
+
+    def _say(self, doing: str, kind: ResourceKind, body: JSON) -> None:
+        name = body["metadata"]["name"]
+        _log.info("%s/%s: %s %s %s", self.service.namespace, self.service.name, doing, kind.kind, name)
 
 
 def _may_take(live: Mapping[str, Any], service: InferenceServiceSpec) -> bool:

@@ -66,7 +66,13 @@ def helm():
 def test_a_cluster_wide_install(helm):
     rendered = helm()
 
-    assert [kind for kind, _ in rendered] == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
+    assert {kind for kind, namespace in rendered if not namespace} == {"ClusterRole", "ClusterRoleBinding"}
+    assert {kind for kind, namespace in rendered if namespace} == {
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "Deployment",
+    }
     assert rendered["ClusterRole", ""]["rules"] == yaml.safe_load((CHART / "rules.yaml").read_text())
 
 
@@ -78,6 +84,20 @@ def test_an_install_for_namespaces(helm):
     assert {("Role", "a"), ("RoleBinding", "a"), ("Role", "b"), ("RoleBinding", "b")} < rendered.keys()
     command = rendered["Deployment", "system"]["spec"]["template"]["spec"]["containers"][0]["command"]
     assert Settings.parse(command[1:]).namespaces == ("a", "b")
+
+
+def test_two_pods_of_which_one_leads(helm):
+    """Both name the same Lease, which the Role of the release's namespace grants and no other."""
+    rendered = helm()
+    deployment, role = rendered["Deployment", "system"], rendered["Role", "system"]
+    command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+
+    assert deployment["spec"]["replicas"] == 2
+    assert Settings.parse(command[1:]).lease == "system/demo"
+    assert [rule["verbs"] for rule in role["rules"]] == [["create"], ["get", "patch"]]
+    assert {rule["resources"][0] for rule in role["rules"]} == {"leases"}
+    assert role["rules"][1]["resourceNames"] == ["demo"]
+    assert helm("--set=replicas=1")["Deployment", "system"]["spec"]["replicas"] == 1
 
 
 def test_the_command_line_is_the_operators(helm):
@@ -126,6 +146,8 @@ def test_the_objects_are_accepted(helm, api_server):
         "ServiceAccount": "/api/v1/namespaces/default/serviceaccounts",
         "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
         "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+        "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
         "Deployment": "/apis/apps/v1/namespaces/default/deployments",
     }
     values = [

@@ -12,7 +12,7 @@ from tests.support.service_accounts import ServiceAccount
 
 pytestmark = pytest.mark.timeout(300)
 CHART_RULES = yaml.safe_load(RULES.read_text())
-QUICK = "import charonia_operator.workers as w; w._FORBIDDEN_SECONDS = 1"
+QUICK = "import charonia_operator.workers as w; w._INCOMPLETE_SECONDS = 1"
 
 
 @pytest.fixture
@@ -58,6 +58,19 @@ def test_rights_in_one_namespace_are_enough(api_server, cluster, operator):
             assert entry["requestURI"].startswith(("/api", "/apis"))
         assert entry["responseStatus"]["code"] not in {401, 403}
     assert "orbidden" not in operator.log()
+
+
+def test_a_namespace_that_is_deleted_stops_only_itself(api_server, cluster, account, tmp_path):
+    """With the namespace went the operator's Role there: it is named first, and nothing of it can be read."""
+    log, gone = tmp_path / "operator.log", f"--namespace={cluster.namespace}"
+    with OperatorProcess(api_server, "deleted", log, gone, account=account.folder, before=QUICK) as operator:
+        cluster.apply()
+        eventually(cluster.is_ready, 60)
+        cluster.delete("services", "simple", "v1")
+        eventually(lambda: cluster.get("services", "simple", "v1"))
+
+        assert operator.ended is None
+        assert "namespace deleted is left out" in operator.log()
 
 
 def test_a_token_that_rotates(cluster, account, operator):

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charonia_operator.queue import WorkQueue
+from charonia_operator.queue import Need, WorkQueue
 
 A, B = ("default", "a"), ("default", "b")
 
@@ -141,3 +141,34 @@ def test_nothing_added_is_lost(steps):
         queue.done(taken)
 
     assert owed == set()
+
+
+def test_what_somebody_waits_for_comes_first():
+    queue, clock = a_queue()
+    names = {need: ("default", need.name) for need in Need}
+    for need in (Need.ROUTINE, Need.NEWS, Need.CHANGE):
+        queue.add(names[need], need=need)
+
+    assert [queue.take(wait=False) for _ in Need] == [names[Need.CHANGE], names[Need.NEWS], names[Need.ROUTINE]]
+
+    queue.add(A, need=Need.ROUTINE)
+    queue.add(B, need=Need.NEWS)
+    queue.add(A, need=Need.CHANGE)
+    assert queue.take(wait=False) == A, "more pressing now than when it was added"
+    assert queue.take(wait=False) == B
+    assert queue.take(wait=False) is None
+    clock.now += 1000
+    assert queue.take(wait=False) is None
+
+
+def test_nothing_waits_for_ever_behind_what_is_more_pressing():
+    queue, clock = a_queue()
+    queue.add(A, need=Need.ROUTINE)
+    taken = []
+    while A not in taken:
+        queue.add(B, need=Need.CHANGE)
+        taken.append(queue.take(wait=False))
+        queue.done(taken[-1])
+        clock.now += 1.0
+
+    assert len(taken) <= Need.ROUTINE.value + 2

@@ -6,7 +6,7 @@ import pytest
 
 from charonia_operator.cluster import ClusterError
 from charonia_operator.models import ModelWatch, Target
-from charonia_operator.naming import REVISION_LABEL, SERVICE_LABEL
+from charonia_operator.naming import INFERENCE_SERVICE, REVISION_LABEL, SERVICE_LABEL
 from charonia_operator.observation import CopyState, ModelState, PodModels
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.resources import deployment
@@ -227,7 +227,7 @@ def test_children_of_a_restored_service_are_taken_over():
 @pytest.mark.parametrize("status", [0, 401, 409, 429, 500, 503])
 @pytest.mark.parametrize(
     ("verb", "kind"),
-    [("apply", "Deployment"), ("get", "Service"), ("status", "InferenceService"), ("has", "InferenceService")],
+    [("apply", "Deployment"), ("apply", "Service"), ("status", "InferenceService")],
 )
 def test_passing_refusals_are_tried_again(status, verb, kind):
     world = World().ask()
@@ -240,6 +240,35 @@ def test_passing_refusals_are_tried_again(status, verb, kind):
 
     assert world.cluster.named("Service")["spec"]
     assert world.status["observedGeneration"] == 1
+
+
+@pytest.mark.parametrize("status", [0, 429, 503])
+def test_a_child_comes_back_only_when_its_service_is_known_to_be_there(status):
+    world = World().ask()
+    world.go()
+    del world.cluster.objects["Service", *KEY]
+    world.cluster.refuse["has", "InferenceService"] = ClusterError(status, "Reason", "text")
+
+    with pytest.raises(ClusterError):
+        world.go()
+    world.cluster.refuse.clear()
+    world.go()
+
+    assert world.cluster.named("Service")["spec"]
+
+
+def test_a_new_service_is_made_in_one_request_for_each_child():
+    """The name of each may be taken; nothing is read before."""
+    world = World().ask()
+    for verb in ("get", "has", "list"):
+        world.cluster.refuse[verb, "Service"] = world.cluster.refuse["has", "InferenceService"] = ClusterError(
+            500, "", ""
+        )
+    world.store.put(INFERENCE_SERVICE, world.cluster.named("InferenceService"))
+
+    world.reconciler.reconcile(KEY)
+
+    assert world.cluster.named("Service")["spec"]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +320,7 @@ def test_a_kind_that_may_not_be_listed():
     world.go()
     other = World(cluster=world.cluster)
     other.cluster.fill(other.store)
-    other.store.forbidden = {deployment.RESOURCE: 'cannot list resource "deployments"'}
+    other.store.forbidden = {(deployment.RESOURCE, ""): 'cannot list resource "deployments"'}
     other.store.replace(deployment.RESOURCE, [], other.store.mark())
 
     other.reconciler.reconcile(KEY)
@@ -354,7 +383,7 @@ def test_a_namespace_that_goes():
 
 def test_a_cluster_without_gateways():
     world = World().ask(networking={"gateway": {"parentRefs": [{"name": "a"}]}})
-    world.cluster.refuse["get", "HTTPRoute"] = ClusterError(404, "NotFound", "no such kind")
+    world.cluster.refuse["apply", "HTTPRoute"] = ClusterError(404, "NotFound", "no such kind")
 
     world.go()
 

@@ -7,6 +7,7 @@ import pytest
 from charonia_operator import workers as module
 from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
+from charonia_operator.leadership import Leadership
 from charonia_operator.models import ModelWatch
 from charonia_operator.naming import INFERENCE_SERVICE
 from charonia_operator.observation import PodModels
@@ -14,6 +15,7 @@ from charonia_operator.queue import WorkQueue
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.resources import deployment
 from charonia_operator.store import Store
+from charonia_operator.survey import Survey
 from charonia_operator.workers import Workers
 from tests.support.fake_cluster import FakeCluster
 from tests.support.inference_services import SETTINGS, a_body
@@ -25,71 +27,73 @@ KEY = ("default", "simple")
 @pytest.fixture
 def workers(monkeypatch):
     monkeypatch.setattr(module, "_SOON_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_FORBIDDEN_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_INCOMPLETE_SECONDS", 0.05)
     cluster, store, queue = FakeCluster(), Store(), WorkQueue()
     models = ModelWatch(queue.add, every_seconds=30, ask=lambda _: PodModels())
-    made = Workers(cluster, store, queue, Reconciler(cluster, store, SETTINGS, models), SETTINGS)
+    survey = Survey(cluster, store, SETTINGS)
+    reconciler = Reconciler(cluster, store, SETTINGS, models)
+    made = Workers(survey, store, queue, reconciler, SETTINGS, Leadership(cluster, "a"))
     yield made
     made.stop(5)
 
 
 def test_what_is_there_at_the_start_is_worked_on(workers):
-    workers.cluster.add(a_body())
+    workers.survey.cluster.add(a_body())
 
     workers.start()
 
-    eventually(lambda: workers.cluster.named("Deployment"))
+    eventually(lambda: workers.survey.cluster.named("Deployment"))
     assert workers.ailing == ""
 
 
 def test_a_look_finds_what_no_watch_told(workers):
-    workers.cluster.add(a_body())
+    workers.survey.cluster.add(a_body())
     workers.start()
-    eventually(lambda: workers.cluster.named("InferenceService").get("status"))
+    eventually(lambda: workers.survey.cluster.named("InferenceService").get("status"))
 
-    del workers.cluster.objects["Service", *KEY]
+    del workers.survey.cluster.objects["Service", *KEY]
     workers.listed()
 
-    eventually(lambda: workers.cluster.named("Service"))
+    eventually(lambda: workers.survey.cluster.named("Service"))
 
 
 def test_news_of_a_look(workers):
     """Only of those services whose objects are others than before."""
-    workers.cluster.add(a_body())
-    workers.cluster.add(a_body("other"))
+    workers.survey.cluster.add(a_body())
+    workers.survey.cluster.add(a_body("other"))
 
-    assert workers.look_at_everything() == {KEY, ("default", "other")}
-    assert workers.look_at_everything() == set()
-    workers.cluster.add(a_body(replicas=2))
-    assert workers.look_at_everything() == {KEY}
+    assert workers.survey.look() == {KEY, ("default", "other")}
+    assert workers.survey.look() == set()
+    workers.survey.cluster.add(a_body(replicas=2))
+    assert workers.survey.look() == {KEY}
 
 
 def test_a_kind_that_may_not_be_listed(workers):
     """The others are read; the services hear of it, and of its end."""
-    workers.cluster.add(a_body())
-    workers.cluster.refuse["list", "Deployment"] = ClusterError(403, "Forbidden", "cannot list deployments")
+    workers.survey.cluster.add(a_body())
+    workers.survey.cluster.refuse["list", "Deployment"] = ClusterError(403, "Forbidden", "cannot list deployments")
     workers.start()
-    eventually(lambda: "cannot list deployments" in str(workers.cluster.named("InferenceService").get("status")))
+    eventually(lambda: "cannot list deployments" in str(workers.survey.cluster.named("InferenceService").get("status")))
 
-    workers.cluster.refuse.clear()
+    workers.survey.cluster.refuse.clear()
 
-    eventually(lambda: "cannot list deployments" not in str(workers.cluster.named("InferenceService")["status"]))
+    eventually(lambda: "cannot list deployments" not in str(workers.survey.cluster.named("InferenceService")["status"]))
     assert workers.store.forbidden == {}
 
 
 @pytest.mark.parametrize("status", [403, 500])
 def test_without_the_services_there_is_nothing_to_do_but_to_wait(workers, status):
-    workers.cluster.refuse["list", INFERENCE_SERVICE.kind] = ClusterError(status, "Reason", "no")
+    workers.survey.cluster.refuse["list", INFERENCE_SERVICE.kind] = ClusterError(status, "Reason", "no")
 
     with pytest.raises(ClusterError):
-        workers.look_at_everything()
+        workers.survey.look()
 
 
 def test_a_thread_that_ended_is_told(workers, monkeypatch):
     def fault():
         raise KeyError("of the operator itself")
 
-    monkeypatch.setattr(Workers, "look_at_everything", lambda _: fault())
+    monkeypatch.setattr(Survey, "look", lambda _: fault())
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
 
     workers.start()
@@ -98,14 +102,14 @@ def test_a_thread_that_ended_is_told(workers, monkeypatch):
 
 
 def test_a_pass_that_fails_is_tried_again(workers):
-    workers.cluster.add(a_body())
-    workers.cluster.refuse["apply", deployment.RESOURCE.kind] = ClusterError(503, "Unavailable", "no")
+    workers.survey.cluster.add(a_body())
+    workers.survey.cluster.refuse["apply", deployment.RESOURCE.kind] = ClusterError(503, "Unavailable", "no")
     workers.start()
     eventually(lambda: workers.queue._failures.get(KEY))
 
-    workers.cluster.refuse.clear()
+    workers.survey.cluster.refuse.clear()
 
-    eventually(lambda: workers.cluster.named("Deployment"))
+    eventually(lambda: workers.survey.cluster.named("Deployment"))
 
 
 def test_ten_times_in_ten_minutes():

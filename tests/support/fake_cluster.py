@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from charonia_operator.cluster import ClusterError  # noqa: TC001 - the type of a field
+from charonia_operator.cluster import ClusterError
 from charonia_operator.naming import FIELD_MANAGER, INFERENCE_SERVICE, JSON, OURS, POD, ResourceKind
 from charonia_operator.resources import kinds
 from charonia_operator.store import Store
@@ -64,6 +64,11 @@ class FakeCluster:
         entry = {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
         merged["metadata"]["managedFields"] = [entry]
         return deepcopy(self._keep(merged))
+
+    def create(self, kind: ResourceKind, body: Mapping[str, Any]) -> JSON:
+        if (kind.kind, body["metadata"]["namespace"], body["metadata"]["name"]) in self.objects:
+            raise ClusterError(409, "Conflict", "the object has been modified")
+        return self.apply(kind, body)
 
     def apply_status(self, service: Mapping[str, Any], status: JSON) -> JSON:
         self._meet("status", INFERENCE_SERVICE)
