@@ -86,6 +86,12 @@ def _front(arguments: Sequence[str]) -> int:
     return front(arguments)
 
 
+def _try(arguments: Sequence[str]) -> int:
+    from charonia_runtime.trial import run_trial
+
+    return run_trial(arguments)
+
+
 def _refuse(program: str, error: Exception) -> int:
     """Say what is wrong with the command line, in tritonserver's form."""
     flag, message = getattr(error, "flag", ""), str(error)
@@ -101,6 +107,6 @@ def _refuse(program: str, error: Exception) -> int:
     return 1
 
 
-_INNER_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"frontend": _front}
+_INNER_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"frontend": _front, "trial": _try}
 """What the other commands start processes with."""
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"serve": _serve, "check": _check, "sync": _sync}

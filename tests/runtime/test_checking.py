@@ -1,5 +1,6 @@
 """`charonia check --print-config`: what models are served with. Its faults have their tests with `engine.inspection`."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from charonia_runtime.cli import run
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.scheduling import DynamicBatching
 from charonia_runtime.protocols.model_config import complete, parse_text
+from charonia_runtime.trial import available_mebibytes
 from tests.support.configs import a_tensor
 from tests.support.onnx_models import a_model, a_node, a_value
 from tests.support.python_models import write_model as write_python_model
@@ -21,6 +23,14 @@ class TritonPythonModel:
         config.add_output({"name": "OUT", "data_type": "TYPE_FP32", "dims": [4]})
         config.set_max_batch_size(3)
         return config
+
+    def execute(self, requests):
+        return []
+"""
+HUNGRY = """
+class TritonPythonModel:
+    def initialize(self, args):
+        self.weights = bytearray(1 << 30)
 
     def execute(self, requests):
         return []
@@ -125,6 +135,71 @@ def test_models_that_cannot_be_completed(tmp_path: Path, capsys: pytest.CaptureF
     assert faults[0].startswith(f"{tmp_path}/broken/config.pbtxt: onnx runtime error 7")
     assert faults[1].startswith(f"{tmp_path}/other/config.pbtxt: backend: unable to find backend library")
     assert (len(faults), total) == (2, "3 models checked, 2 with faults")
+
+
+def test_a_report_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_model(tmp_path, "other", base='backend: "nothing"')
+    write_model(tmp_path, "sound")
+
+    assert run(["check", str(tmp_path), "--json"]) == 1
+
+    report = json.loads(capsys.readouterr().out)
+    (fault,) = report["faults"]
+    assert (report["models"], report["loads"]) == (["other", "sound"], [])
+    assert (fault["model"], fault["file"], fault["field"]) == ("other", f"{tmp_path}/other/config.pbtxt", "backend")
+
+
+def test_models_are_loaded_for_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_onnx(tmp_path, "good")
+    write_python_model(tmp_path / "crashes", COMPLETING, head="")
+    write_python_model(tmp_path / "hungry", HUNGRY, head="")
+    write_python_model(tmp_path / "raises", COMPLETING.replace("return config", "raise ValueError('bad day')"), head="")
+    (tmp_path / "crashes" / "1" / "model.py").write_text("import os\nos._exit(3)\nclass TritonPythonModel: pass\n")
+
+    assert run(["check", str(tmp_path), "--load", "--load-memory-limit=500", "--json"]) == 1
+
+    report = json.loads(capsys.readouterr().out)
+    loads = {load["model"]: load for load in report["loads"]}
+    assert loads["good"]["error"] == ""
+    assert loads["good"]["seconds"] > 0
+    assert "is not healthy" in loads["crashes"]["error"]
+    assert "ValueError: bad day" in loads["raises"]["error"]
+    assert "the limit is 500 MiB for each process" in loads["hungry"]["error"]
+    assert {fault["model"] for fault in report["faults"]} == {"crashes", "hungry", "raises"}
+
+
+def test_a_model_that_hangs_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import time\nclass TritonPythonModel:\n    def initialize(self, args):\n        time.sleep(600)\n"
+    write_python_model(tmp_path / "hangs", code, head="")
+
+    assert run(["check", str(tmp_path), "--load", "--load-timeout-secs=3"]) == 1
+
+    fault, total = capsys.readouterr().out.splitlines()
+    assert fault == f"{tmp_path}/hangs: it does not load: it has not loaded within 3 s"
+    assert total == "1 models checked, 1 with faults"
+
+
+@pytest.mark.parametrize("flag", ["--load-memory-limit=-1", "--load-timeout-secs=0", "--nonsense"])
+def test_command_lines_that_are_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    assert run(["check", str(tmp_path), flag]) == 2
+
+    assert flag.partition("=")[0].strip("-") in capsys.readouterr().err
+
+
+def test_the_exit_codes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--help"]) == 0
+
+    assert "Exit codes:\n  0 " in capsys.readouterr().out
+
+
+def test_memory_of_a_container(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 4096000 kB\n")
+    assert available_mebibytes(tmp_path / "meminfo", tmp_path) == 4000
+    (tmp_path / "memory.max").write_text(f"{1 << 30}\n")
+    (tmp_path / "memory.current").write_text(f"{1 << 28}\n")
+    assert available_mebibytes(tmp_path / "meminfo", tmp_path) == 768
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_mebibytes(tmp_path / "meminfo", tmp_path) == 4000
 
 
 def test_a_setting_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
