@@ -1,6 +1,8 @@
 """
 Look for inputs that break a parser: `python -m tests.fuzzing http1 [--inputs 1000000] [--corpus FOLDER]`.
 
+The target `http1_sessions` speaks to a server in a process of its own, with a memory limit: try some 100,000 inputs.
+
 Needs `pip install atheris`, which finds new paths by watching the code. Without `--corpus` it starts from the target's
 seeds and keeps nothing; a failing input is written to the present folder and said.
 """

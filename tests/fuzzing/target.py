@@ -7,7 +7,11 @@ from typing import Protocol, cast
 
 
 class Target(Protocol):
-    """One parser: valid inputs to begin with, and a function that raises where an input breaks it."""
+    """
+    One parser: valid inputs to begin with, and a function that raises where an input breaks it.
+
+    A target that is slow has `CHANGES`, the number of inputs in the default tests.
+    """
 
     SEEDS: tuple[bytes, ...]
 

@@ -304,7 +304,7 @@ class Connection:
             return
         self.now = now
         is_waiting = any(stream.queue for stream in self.streams.values()) or not self.outbox.is_writable
-        self._deadlines.saw_output(now, is_waiting=is_waiting, sends=self.outbox.sends)
+        self._deadlines.saw_output(now, is_waiting=is_waiting, sends=self.outbox.sends - self.outbox.blocks)
         fault = self._deadlines.missed(now, has_shaken_hands=self.has_shaken_hands, is_crowded=self._is_crowded)
         if fault is not None:
             self.dismiss(fault.code, fault.reason)

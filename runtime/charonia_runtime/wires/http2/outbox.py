@@ -54,6 +54,8 @@ class Outbox:
         self.is_awake = False
         self.is_writable = True
         self.sends = 0
+        self.blocks = 0
+        """Header blocks among them that went out alone: no window holds them back, so they are no sign of a reader."""
         self.last_size = 0
         self._window = _INITIAL_WINDOW
         self.initial_window = _INITIAL_WINDOW
@@ -119,6 +121,7 @@ class Outbox:
             self._enqueue(stream, (frames,))
             return
         self.sends += 1
+        self.blocks += 1
         self.control(frames)
         if ends:
             self._sent(stream)

@@ -323,6 +323,16 @@ def test_who_lets_too_much_wait_is_hung_up_on_sooner(answer_bytes: int, seconds:
     assert server.connection.outbox.queued_bytes == 0
 
 
+def test_heads_of_further_answers_are_no_sign_of_a_reader() -> None:
+    server = Server(calls := Calls(echoes=False), Limits(stall_seconds=60, keepalive_seconds=0))
+    server.send(START + b"".join(map(headers_frame, range(1, 20, 2))))
+    for call in calls.calls:
+        call.stream.respond(HEAD, [bytes(100_000)], TRAILERS)
+        server.written()
+        server.tick(10)
+    assert server.connection.is_dismissed
+
+
 def test_answers_for_which_there_is_no_room_are_dropped() -> None:
     """Requests that were taken before their client stopped reading cannot make more wait than is allowed."""
     limits = Limits(unsent_bytes=500_000, unsent_bytes_at_most=800_000, keepalive_seconds=0)
