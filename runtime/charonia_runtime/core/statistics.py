@@ -68,6 +68,12 @@ class ExecutionTimes:
 Observer = Callable[[int, int, ExecutionTimes], None]
 """Is told of every request that was answered: its arrival, when it was queued, and its execution."""
 
+LookupObserver = Callable[[bool, int, int], None]
+"""
+Is told of every request that the response cache was asked for: whether it was found, how long that took in nanoseconds
+(with the insertion of what was not found), and the time on the monotonic clock.
+"""
+
 _DURATIONS = (
     "success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss",
 )  # fmt: skip
@@ -102,6 +108,15 @@ class ModelStatistics:
     """Milliseconds from a request's arrival to its first response; None where nobody asked for them."""
     observer: Observer | None = field(default=None, compare=False, repr=False)
     """Set by whoever needs single requests and not only sums, such as quantiles."""
+
+    lookup_observer: LookupObserver | None = field(default=None, compare=False, repr=False)
+    """The same for requests to the response cache."""
+
+    def record_lookup(self, duration_ns: int, now_ns: int, *, hit: bool) -> None:
+        """Count one request that the response cache was asked for."""
+        (self.cache_hit if hit else self.cache_miss).add(duration_ns)
+        if self.lookup_observer is not None:
+            self.lookup_observer(hit, duration_ns, now_ns)
 
     def record_execution(self, batch_size: int, times: ExecutionTimes, finished_ms: int) -> None:
         """Count one call of the backend with `batch_size` rows in all, failed or not."""

@@ -126,9 +126,10 @@ class CachedModel(WrappedModel):
 
     def _answer(self, request: InferenceRequest, response: InferenceResponse, begin_ns: int, lookup_ns: int) -> None:
         statistics = self.statistics
-        statistics.cache_hit.add(lookup_ns)
+        now_ns = time.monotonic_ns()
+        statistics.record_lookup(lookup_ns, now_ns, hit=True)
         statistics.queue.add(begin_ns - request.queued_ns)
-        statistics.success.add(time.monotonic_ns() - request.arrival_ns)
+        statistics.success.add(now_ns - request.arrival_ns)
         self._send(request, response)
         self._leave()
 
@@ -138,14 +139,15 @@ class CachedModel(WrappedModel):
         if not response.final:
             pass
         elif response.error is not None or response.flag_only:
-            statistics.cache_miss.add(lookup_ns)
+            statistics.record_lookup(lookup_ns, time.monotonic_ns(), hit=False)
         else:
             begin_ns = time.monotonic_ns()
             parts = pack_response(request, response)
             if parts is not None:
                 self._cache.insert(key, parts)
-            miss_ns = lookup_ns + time.monotonic_ns() - begin_ns
-            statistics.cache_miss.add(miss_ns)
+            now_ns = time.monotonic_ns()
+            miss_ns = lookup_ns + now_ns - begin_ns
+            statistics.record_lookup(miss_ns, now_ns, hit=False)
             statistics.success.ns += miss_ns
         self._send(request, response)
 

@@ -17,7 +17,7 @@ class TimedModel(WrappedModel):
     Passes everything on; used on the event loop.
 
     Stands in front of everything else of a model, the response cache included, and only where the histogram is wanted:
-    others pay nothing.
+    others pay nothing. Milliseconds are whole numbers, rounded down, as in Triton.
     """
 
     def __init__(self, model: ModelCopy, bounds_ms: Sequence[float]) -> None:
@@ -48,6 +48,6 @@ class _FirstResponse:
 
     def send(self, response: InferenceResponse) -> None:
         if self._histogram is not None and not response.flag_only:
-            self._histogram.observe((time.monotonic_ns() - self._begin_ns) / 1e6)
+            self._histogram.observe((time.monotonic_ns() - self._begin_ns) // 1_000_000)
             self._histogram = None
         self._sink.send(response)

@@ -50,6 +50,20 @@ _FAMILIES: Final[tuple[tuple[str, str, Callable[[ModelStatistics], Duration]], .
     ),
 )
 
+_LOOKUP_FAMILIES: Final[tuple[tuple[str, str, Callable[[ModelStatistics], Duration]], ...]] = (
+    (
+        "nv_cache_hit_summary_per_model",
+        "Summary of cache hit duration per model, in microseconds",
+        lambda statistics: statistics.cache_hit,
+    ),
+    (
+        "nv_cache_miss_summary_per_model",
+        "Summary of cache miss (insert+lookup) duration per model, in microseconds",
+        lambda statistics: statistics.cache_miss,
+    ),
+)
+"""Only models with a response cache have these."""
+
 
 class Window:
     """
@@ -83,12 +97,18 @@ class Window:
 
 
 class ModelWindows:
-    """The windows of one model version, one for each family; `observe` is a `core.statistics.Observer`."""
+    """The windows of one model version, one for each family; its methods are observers of `core.statistics`."""
 
-    __slots__ = ("windows",)
+    __slots__ = ("lookups", "windows")
 
     def __init__(self) -> None:
         self.windows = tuple(Window() for _ in _FAMILIES)
+        self.lookups = tuple(Window() for _ in _LOOKUP_FAMILIES)
+
+    def observe_lookup(self, hit: bool, duration_ns: int, now_ns: int) -> None:
+        """A `LookupObserver`."""
+        hits, misses = self.lookups
+        (hits if hit else misses).add(duration_ns, now_ns)
 
     def observe(self, arrival_ns: int, queued_ns: int, times: ExecutionTimes) -> None:
         request, queue, compute_input, compute_infer, compute_output = self.windows
@@ -120,7 +140,9 @@ class SummaryCollector(Collector):
         }
         self._entries = entries
         for entry in entries:
-            entry.statistics.observer = self._models[entry.name, entry.version].observe
+            windows = self._models[entry.name, entry.version]
+            entry.statistics.observer = windows.observe
+            entry.statistics.lookup_observer = windows.observe_lookup if entry.statistics.cached else None
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -134,6 +156,15 @@ class SummaryCollector(Collector):
                 window = self._models[entry.name, entry.version].windows[index]
                 self._add(family, model_labels(entry, self._gpu_uuids), read(total), window, now_ns)
             yield family
+        for index, (name, text, read) in enumerate(_LOOKUP_FAMILIES):
+            family = Metric(name, text, "summary")
+            for entry in self._entries:
+                if entry.statistics.cached:
+                    window = self._models[entry.name, entry.version].lookups[index]
+                    labels = model_labels(entry, self._gpu_uuids)
+                    self._add(family, labels, read(with_earlier(entry)), window, now_ns)
+            if family.samples:
+                yield family
 
     def _add(self, family: Metric, labels: dict[str, str], duration: Duration, window: Window, now_ns: int) -> None:
         family.add_sample(f"{family.name}_count", labels, duration.count)

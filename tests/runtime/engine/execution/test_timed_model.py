@@ -42,7 +42,7 @@ def test_only_the_first_response_counts(clock):
     model = TimedModel(copy, (100, 500))
     sink = RecordingSink()
     model.submit(a_request(sink=sink))
-    clock[0] = 250.0
+    clock[0] = 250.9
     respond(copy.requests[0], final=False)
     clock[0] = 9000.0
     respond(copy.requests[0], final=False)

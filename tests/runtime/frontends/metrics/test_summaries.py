@@ -164,3 +164,26 @@ async def test_summaries_are_off_by_default():
 
     assert b"summary" not in await frontend.collect()
     assert server.models["simple"][1].statistics.observer is None
+
+
+async def test_cached_models_have_summaries_of_lookups(frontend, monkeypatch):
+    monkeypatch.setattr("time.monotonic_ns", lambda: 0)
+    statistics = ModelStatistics(cached=True)
+    frontend._server.add(ModelConfig("cached", response_cache=True), statistics=statistics)
+    await lines(frontend)
+    statistics.record_lookup(7_000, 0, hit=True)
+    statistics.record_lookup(9_000, 0, hit=True)
+    statistics.record_lookup(30_000, 0, hit=False)
+
+    found = [line for line in await lines(frontend) if line.startswith("nv_cache_")]
+    labels = 'model="cached",version="1"'
+    assert found == [
+        f"nv_cache_hit_summary_per_model_count{{{labels}}} 2",
+        f"nv_cache_hit_summary_per_model_sum{{{labels}}} 16",
+        f'nv_cache_hit_summary_per_model{{{labels},quantile="0.5"}} 7',
+        f'nv_cache_hit_summary_per_model{{{labels},quantile="0.25"}} 7',
+        f"nv_cache_miss_summary_per_model_count{{{labels}}} 1",
+        f"nv_cache_miss_summary_per_model_sum{{{labels}}} 30",
+        f'nv_cache_miss_summary_per_model{{{labels},quantile="0.5"}} 30',
+        f'nv_cache_miss_summary_per_model{{{labels},quantile="0.25"}} 30',
+    ]
