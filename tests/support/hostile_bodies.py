@@ -68,3 +68,19 @@ def long_arrays(elements: int) -> Iterator[HostileBody]:
     yield HostileBody("a parameter to generate", GENERATE, b'{"parameters":{"x":%b}}' % zeros)
     for path in CONTROL:
         yield HostileBody(f"an array to {path}", path, b'{"parameters":{"config":%b},"key":%b}' % (zeros, zeros[:9]))
+
+
+def long_documents(entries: int) -> Iterator[HostileBody]:
+    """Documents of that many entries, each of which would become an object or more."""
+    yield HostileBody("empty arrays", INFER, repeated(b"[]", entries, b'{"inputs":[', b"]}"))
+    yield HostileBody("empty objects", INFER, repeated(b"{}", entries, b'{"parameters":{"x":[', b"]}}"))
+    yield HostileBody("repeated keys", INFER, repeated(b'"a":1', entries, b'{"inputs":[],', b"}"))
+    yield HostileBody("open arrays", INFER, b"[" * entries)
+    yield HostileBody("open objects", INFER, b'{"a":' * entries)
+    yield HostileBody("strings", INFER, repeated(b'""', entries, b'{"unknown":[', b"]}"))
+    yield HostileBody(
+        "inputs", INFER,
+        repeated(b'{"name":"i","datatype":"FP32","shape":[1],"data":[1]}', entries // 5, b'{"inputs":[', b"]}"),
+    )  # fmt: skip
+    yield HostileBody("outputs", INFER, repeated(b'{"name":"o"}', entries, b'{"inputs":[],"outputs":[', b"]}"))
+    yield HostileBody("NaN beside numbers", INFER, repeated(b"1", entries, b'{"unknown":[NaN,', b"]}"))

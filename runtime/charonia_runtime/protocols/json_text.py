@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 import orjson
 
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.protocols.json_limits import check_size
 
-MAXIMUM_DEPTH = 500_000
+MAXIMUM_DEPTH = 260_000
 """Containers inside each other that the careful reader follows; what is deeper is an attack on the memory."""
 
 _CAREFUL_BYTES = 64 * 1024
@@ -66,8 +67,10 @@ def read(text: bytes) -> Any:
     """
     The document as dictionaries, lists, strings, numbers, booleans and None.
 
-    Integers outside int64 and uint64 are floats. Raises InternalError for malformed text.
+    Integers outside int64 and uint64 are floats. Raises InternalError for malformed text, and InvalidArgumentError for
+    a document that is too large (`json_limits`).
     """
+    check_size(text)
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -353,5 +356,10 @@ def _at_end(text: bytes, at: int) -> bool:
     return at >= len(text) or text[at] == 0
 
 
+def fault(reason: str, offset: int) -> InternalError:
+    """Return the error of a text that is malformed at `offset`."""
+    return InternalError(f"failed to parse the request JSON buffer: {reason} at {offset}")
+
+
 def _refuse(reason: str, offset: int) -> NoReturn:
-    raise InternalError(f"failed to parse the request JSON buffer: {reason} at {offset}")
+    raise fault(reason, offset)

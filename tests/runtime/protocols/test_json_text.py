@@ -185,7 +185,7 @@ def test_members() -> None:
 )
 def test_large_texts_are_refused_fast(end: bytes, reason: str) -> None:
     """A hostile client may not keep the event loop busy, so the words are less exact, and the place near."""
-    text = b'[{"a":"\xff"},' + b'{"a":1},' * 200_000 + end
+    text = b'[{"a":"\xff"},' + b'{"a":1},' * 100_000 + end
     start = time.perf_counter()
     with pytest.raises(InternalError, match="failed to parse the request JSON buffer: ") as caught:
         read(text)

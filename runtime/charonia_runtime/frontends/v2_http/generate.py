@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import partial
 from typing import Final
 
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
@@ -11,8 +12,10 @@ from charonia_runtime.frontends.v2_http.endpoint_load import FORMAT_FIELD, load_
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.frontends.v2_http.traces import begin_trace
 from charonia_runtime.protocols.generate import decode_generate, encode_generate
+from charonia_runtime.protocols.json_limits import reads_slowly
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_documents import render_error
+from charonia_runtime.thread_pools import CODING
 from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import Request
 
@@ -82,7 +85,33 @@ class GenerateExchange:
         self._trace = begin_trace(services.server.tracing, self._model, self._request)
         if self._request.head.fields.get(b"content-encoding", b"identity") not in {b"", b"identity"}:
             raise InvalidArgumentError("Unsupported content-encoding, only 'identity' is supported.")
-        inference = decode_generate(bytes(self._request.body), config, version, self, services.limits.body_bytes)
+        read = partial(
+            decode_generate, config=config, model_version=version, sink=self, maximum_bytes=services.limits.body_bytes
+        )
+        text = bytes(self._request.body)
+        if reads_slowly(text):
+            CODING.start(partial(read, text), self._submit_read, self._fail_to_read, size=len(text))
+        else:
+            self._submit_inference(read(text))
+
+    def _submit_read(self, inference: InferenceRequest) -> None:
+        """Go on with a request that was read in a thread."""
+        if self._connection.exchange is not self:
+            return
+        try:
+            self._submit_inference(inference)
+        except Exception as error:  # noqa: BLE001 the outermost boundary of a callback
+            self._fail_to_read(error)
+
+    def _fail_to_read(self, error: Exception) -> None:
+        if isinstance(error, InferenceError):
+            self._refuse(error)
+            return
+        logger.error("unexpected error while reading a generate request for model '%s'", self._model, exc_info=error)
+        self._refuse(InternalError("unexpected error while reading the request"))
+
+    def _submit_inference(self, inference: InferenceRequest) -> None:
+        services = self._services
         if services.header_filter:
             services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
         inference.flow = self._connection

@@ -20,9 +20,10 @@ from charonia_runtime.frontends.v2_http.compression import (
 )
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.frontends.v2_http.traces import begin_trace
+from charonia_runtime.protocols.json_limits import reads_slowly
 from charonia_runtime.protocols.model_version import parse_version
-from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response
-from charonia_runtime.protocols.v2_json.header import OutputForm
+from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response, make_request
+from charonia_runtime.protocols.v2_json.header import Header, OutputForm
 from charonia_runtime.replies import SingleResponse
 from charonia_runtime.thread_pools import CODING
 from charonia_runtime.wires.http1.connection import Buffer, Connection
@@ -126,22 +127,49 @@ class InferExchange(SingleResponse):
         length = self._json_length(body.nbytes)
         try:
             services = self._services
-            if length:
-                inference, self._form = services.decoder.decode(
-                    bytes(body[:length]), body[length:], self._model, version, self
-                )
+            if not length:
+                inference, form = decode_raw_request(body, config, version, self, services.limits.body_bytes)
             else:
-                inference, self._form = decode_raw_request(body, config, version, self, services.limits.body_bytes)
-            if services.header_filter:
-                services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
-            self._inference = inference
-            if self._trace is not None:
-                self._trace.note("HTTP_RECV_END", time.monotonic_ns())
-                inference.trace = self._trace
-            services.server.submit(inference)
+                text, binary = bytes(body[:length]), body[length:]
+                if reads_slowly(text):
+                    read = partial(services.decoder.read, text, binary.nbytes, self._model)
+                    go_on = partial(self._submit_read, version, binary)
+                    self._leave = CODING.start(read, go_on, self._fail_to_read, size=len(text)).cancel
+                    return
+                inference, form = services.decoder.decode(text, binary, self._model, version, self)
+            self._submit_inference(inference, form)
         except InferenceError as error:
             self._inference = None
             self._refuse(error, JSON)
+
+    def _submit_read(self, version: int, binary: memoryview, header: Header) -> None:
+        """Go on with a header that was read in a thread."""
+        if self._connection.exchange is not self:
+            return
+        try:
+            self._submit_inference(*make_request(header, binary, self._model, version, self))
+        except Exception as error:  # noqa: BLE001 the outermost boundary of a callback
+            self._fail_to_read(error)
+
+    def _fail_to_read(self, error: Exception) -> None:
+        self._inference = None
+        if isinstance(error, InferenceError):
+            self._refuse(error, JSON)
+            return
+        logger.error("unexpected error while reading a request for model '%s'", self._model, exc_info=error)
+        self._refuse(InternalError("unexpected error while reading the request"), TEXT)
+
+    def _submit_inference(self, inference: InferenceRequest, form: OutputForm) -> None:
+        """Hand the request to the server. Raises InferenceError."""
+        services = self._services
+        self._form = form
+        if services.header_filter:
+            services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
+        self._inference = inference
+        if self._trace is not None:
+            self._trace.note("HTTP_RECV_END", time.monotonic_ns())
+            inference.trace = self._trace
+        services.server.submit(inference)
 
     def _json_length(self, body_bytes: int) -> int:
         """How much of the body is JSON: all, unless a header says otherwise; 0 for a raw request."""

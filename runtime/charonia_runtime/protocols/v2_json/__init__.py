@@ -15,7 +15,6 @@ from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, pack_bytes
 from charonia_runtime.protocols import json_output
 from charonia_runtime.protocols.v2_json.data import encode_data
 from charonia_runtime.protocols.v2_json.header import Header, OutputForm, read_header
-from charonia_runtime.protocols.v2_json.large_arrays import LargeTextReader
 
 _REMEMBERED_HEADERS = 512
 _REMEMBERED_HEADER_BYTES = 4096
@@ -31,7 +30,6 @@ class RequestDecoder:
     def __init__(self, maximum_bytes: int) -> None:
         self._maximum_bytes = maximum_bytes
         self._remembered: dict[bytes, Header] = {}
-        self._large = LargeTextReader()
 
     def decode(
         self, text: bytes, binary: memoryview, model_name: str, model_version: int, sink: ResponseSink
@@ -43,40 +41,50 @@ class RequestDecoder:
         """
         header = self._remembered.get(text)
         if header is None or header.binary_bytes != binary.nbytes:
-            header = self._read(text, binary.nbytes, model_name)
-        inputs = {
-            name: Tensor(
-                name, part.datatype, part.shape, binary[part.start : part.end] if part.data is None else part.data
-            )
-            for name, part in header.inputs.items()
-        }
-        outputs = [RequestedOutput(output.name, output.classes, output.shared_memory) for output in header.outputs]
-        request = InferenceRequest(
-            model_name,
-            inputs,
-            sink,
-            model_version,
-            header.id,
-            outputs,
-            header.parameters.copy(),
-            header.sequence,
-            header.priority,
-            header.timeout_us,
-        )
-        return request, header.form
+            header = self.read(text, binary.nbytes, model_name)
+        return make_request(header, binary, model_name, model_version, sink)
 
-    def _read(self, text: bytes, binary_bytes: int, model_name: str) -> Header:
+    def read(self, text: bytes, binary_bytes: int, model_name: str) -> Header:
+        """
+        The header in `text` alone, for a text that takes long: it may be read in any thread. Raises as `decode` does.
+
+        `make_request` makes the request of it.
+        """
         if len(text) > self._maximum_bytes:
             raise InvalidArgumentError(
                 f"request JSON size of {len(text)} bytes exceeds the maximum allowed input size of "
                 f"{self._maximum_bytes} bytes. Use --http-max-input-size to increase the limit."
             )
-        header = read_header(text, binary_bytes, model_name, self._maximum_bytes, self._large)
+        header = read_header(text, binary_bytes, model_name, self._maximum_bytes)
         if len(text) <= _REMEMBERED_HEADER_BYTES:
             if len(self._remembered) >= _REMEMBERED_HEADERS:
                 del self._remembered[next(iter(self._remembered))]
             self._remembered[text] = header
         return header
+
+
+def make_request(
+    header: Header, binary: memoryview, model_name: str, model_version: int, sink: ResponseSink
+) -> tuple[InferenceRequest, OutputForm]:
+    """The request with this header and the `binary` part behind it, and how its response shall be encoded."""
+    inputs = {
+        name: Tensor(name, part.datatype, part.shape, binary[part.start : part.end] if part.data is None else part.data)
+        for name, part in header.inputs.items()
+    }
+    outputs = [RequestedOutput(output.name, output.classes, output.shared_memory) for output in header.outputs]
+    request = InferenceRequest(
+        model_name,
+        inputs,
+        sink,
+        model_version,
+        header.id,
+        outputs,
+        header.parameters.copy(),
+        header.sequence,
+        header.priority,
+        header.timeout_us,
+    )
+    return request, header.form
 
 
 def decode_raw_request(

@@ -112,7 +112,10 @@ def decode_trace_changes(body: bytes) -> Mapping[str, Sequence[str] | None]:
 
 def decode_log_changes(body: bytes) -> Iterator[Mapping[str, bool | int | str]]:
     """The changes one by one, in Triton's order; a fault is raised in its turn, when those before it are applied."""
-    document = read(body)
+    return _log_changes(read(body))
+
+
+def _log_changes(document: Any) -> Iterator[Mapping[str, bool | int | str]]:
     if not isinstance(document, dict):
         return
     given = {key: value for key, value in document.items() if value is not None}

@@ -7,17 +7,18 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.tensor import Tensor, bytes_of, pack_bytes, shape_text, unpack_bytes
 from charonia_runtime.protocols import json_output
 from charonia_runtime.protocols.json_text import as_array, as_string
-from charonia_runtime.protocols.v2_json.large_arrays import NumberArray
+from charonia_runtime.protocols.v2_json.large_arrays import MAXIMUM_DEPTH, LargeArray
 
-MAXIMUM_DEPTH = 100
 _MAXIMUM_INT64 = 2**63 - 1
 _MAXIMUM_UINT64 = 2**64 - 1
+_OTHER_COUNT = "Shape does not match true shape of 'data' field"
 _WITHOUT_JSON = frozenset({DataType.FP16, DataType.BF16})
 
 
@@ -76,11 +77,8 @@ def decode_data(name: str, datatype: DataType, shape: tuple[int, ...], data: Any
     if datatype is DataType.INVALID:
         raise InvalidArgumentError(f"invalid datatype for input {name}")
     count = _element_count(name, datatype, shape, maximum_bytes)
-    if isinstance(data, NumberArray):
-        decoded = _decode_array(datatype, data, count)
-        if decoded is not None:
-            return decoded
-        data = data.values()
+    if isinstance(data, LargeArray):
+        return _decode_large(datatype, data, count)
     try:
         given = as_array(data)
         if count and datatype is not DataType.BYTES:
@@ -157,22 +155,48 @@ def _decode_numbers(datatype: DataType, data: list[Any], count: int) -> memoryvi
         if first_refused < count:
             raise InternalError(elements.refusal)
     if gathered is None or len(gathered) != count:
-        raise InternalError("Shape does not match true shape of 'data' field")
+        raise InternalError(_OTHER_COUNT)
     if gathered.itemsize == datatype.item_size:
         return memoryview(gathered).cast("B").toreadonly()
     return bytes_of(np.frombuffer(gathered, dtype=gathered.typecode).astype(datatype.numpy_dtype)).toreadonly()
 
 
-def _decode_array(datatype: DataType, data: NumberArray, count: int) -> memoryview | None:
-    """The elements without a list of them; None where that is not possible, or something is wrong with them."""
-    elements = _ELEMENTS.get(datatype)
-    if elements is None or elements is _BOOLEANS:
-        return None
-    numbers = data.numbers("d" if elements is _SINGLES else elements.typecode)
-    if numbers is None or numbers.size != count:
-        return None
-    with np.errstate(over="ignore"):  # infinity, as in Triton
-        return bytes_of(numbers.astype(datatype.numpy_dtype)).toreadonly()
+def _decode_large(datatype: DataType, data: LargeArray, count: int) -> memoryview:
+    """The same for an array that is read piece by piece. Mistakes in its text come before all others."""
+    if not count:
+        data.check()
+        return memoryview(b"")
+    if datatype is DataType.BYTES:
+        return memoryview(b"".join([_decode_texts(_flat(values)) for values in data.values()]))
+    elements = _ELEMENTS[datatype]
+    array = np.empty(min(count, data.end - data.start), datatype.numpy_dtype)
+    at, refusal = 0, None
+    typecode = "d" if elements is _SINGLES else elements.typecode
+    for part in data.values() if elements is _BOOLEANS else data.numbers(typecode):
+        try:
+            numbers = part if isinstance(part, np.ndarray) else _numbers_of(elements, part, count - at)
+        except InferenceError as error:
+            refusal = refusal or error
+            continue
+        if refusal is None and at + len(numbers) <= len(array):
+            with np.errstate(over="ignore"):  # infinity, as in Triton
+                array[at : at + len(numbers)] = numbers.astype(datatype.numpy_dtype)
+        at += len(numbers)
+    if refusal is None and at != count:
+        refusal = InternalError(_OTHER_COUNT)
+    if refusal is not None:
+        raise refusal.with_prefix("Unable to parse 'data': ")
+    return bytes_of(array).toreadonly()
+
+
+def _numbers_of(elements: _Elements, values: list[Any], missing: int) -> npt.NDArray[Any]:
+    """The elements in lists. Raises InternalError when one of the `missing` ones, or any, is not acceptable."""
+    flat = _flat(values)
+    gathered = _gather(elements, flat)
+    if gathered is None:
+        first_refused = next(index for index, value in enumerate(flat) if not elements.accepts(value))
+        raise InternalError(elements.refusal if first_refused < missing else _OTHER_COUNT)
+    return np.frombuffer(gathered, gathered.typecode)
 
 
 def _gather(elements: _Elements, values: list[Any]) -> "array[Any] | None":

@@ -10,7 +10,7 @@ from charonia_runtime.core.request import ParameterValue, RequestedOutput, Seque
 from charonia_runtime.core.tensor import SharedMemoryRef, rank_mistake, shape_text
 from charonia_runtime.protocols import json_text
 from charonia_runtime.protocols.v2_json.data import decode_data
-from charonia_runtime.protocols.v2_json.large_arrays import FROM_BYTES, LargeTextReader
+from charonia_runtime.protocols.v2_json.large_arrays import FROM_BYTES, read_large
 
 _MAXIMUM_INT64 = 2**63 - 1
 _LONGEST_CORRELATION_ID = 128
@@ -58,14 +58,21 @@ class Header:
         return f"[request id: {self.id or '<id_unknown>'}] "
 
 
-def read_header(text: bytes, binary_bytes: int, model_name: str, maximum_bytes: int, large: LargeTextReader) -> Header:
+def read_header(text: bytes, binary_bytes: int, model_name: str, maximum_bytes: int) -> Header:
     """
-    The header in `text`, of a request to `model_name` with `binary_bytes` behind it. `large` reads it if it is large.
+    The header in `text`, of a request to `model_name` with `binary_bytes` behind it.
 
     Raises InferenceError with Triton's text for the first fault.
     """
-    document = large.read(text) if len(text) >= FROM_BYTES else json_text.read(text)
-    return _HeaderReader(model_name, binary_bytes, maximum_bytes).read(document)
+    reader = _HeaderReader(model_name, binary_bytes, maximum_bytes)
+    if len(text) < FROM_BYTES:
+        return reader.read(json_text.read(text))
+    document, arrays = read_large(text)
+    try:
+        return reader.read(document)
+    finally:
+        for array in arrays:  # a mistake in the text comes before all others
+            array.check()
 
 
 def parameter_value(key: str, value: Any) -> ParameterValue:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Response
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.frontends.v2_http.control.answers import Body, Region, Server, json_answer
 from charonia_runtime.frontends.v2_http.control.route import router
+from charonia_runtime.frontends.v2_http.reading import read_document
 from charonia_runtime.protocols.v2_documents import render_cuda_regions, render_system_regions
 from charonia_runtime.protocols.v2_json.control import decode_cuda_registration, decode_system_registration
 
@@ -28,7 +29,7 @@ async def system_status(server: Server, region: Region) -> Response:
 async def register_system(server: Server, region: Region, body: Body) -> Response:
     if not region:
         raise InvalidArgumentError("'region name' is necessary to register system shared memory region")
-    wanted = decode_system_registration(body)
+    wanted = await read_document(decode_system_registration, body)
     await server.shared_memory.register_system(region, wanted.key, wanted.offset, wanted.byte_size)
     return json_answer()
 
@@ -51,7 +52,7 @@ async def cuda_status(server: Server, region: Region) -> Response:
 async def register_cuda(server: Server, region: Region, body: Body) -> Response:
     if not region:
         raise InvalidArgumentError("'region name' is necessary to register cuda shared memory region")
-    wanted = decode_cuda_registration(body)
+    wanted = await read_document(decode_cuda_registration, body)
     await server.shared_memory.register_cuda(region, wanted.raw_handle, wanted.device_id, wanted.byte_size)
     return json_answer()
 
