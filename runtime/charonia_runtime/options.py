@@ -121,6 +121,7 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
     grpc = frontends["v2_grpc"]
     grpc = replace(
         grpc,
+        stream_buffer_size=http.stream_buffer_size,
         response_delay_seconds=environment.grpc_delay_seconds,
         access_tokens=tokens,
         triton=triton,

@@ -57,10 +57,14 @@ class FakeLoopInstance:
         self.ready = True
         self.willing = True
         self.winding_up = False
+        self.cancellations = 0
         self.closed = False
 
     async def agrees(self) -> bool:
         return self.willing
+
+    def note_cancelled(self) -> None:
+        self.cancellations += 1
 
     def wind_up(self) -> None:
         self.winding_up = True

@@ -123,6 +123,9 @@ class LoopInstance(Protocol):
         follows at once, to be executed after this one: what starts them may wait for the last, which has no `more`.
         """
 
+    def note_cancelled(self) -> None:
+        """A request that an instance of the model may be running was flagged as cancelled."""
+
     def wind_up(self) -> None:
         """It gets no batches any more but those that wait already: it may give up what will never be answered."""
 

@@ -15,6 +15,9 @@ BLOCK_HEADER_BYTES = 64
 """Bytes before every block. The first one is its flag: who got the block writes `RELEASED` when done with it."""
 STARTED = struct.Struct("<I")
 """At the very beginning of the first segment: the number of the batch that the child has begun last."""
+CANCELLED = struct.Struct("<I")
+CANCELLED_OFFSET = 4
+"""Behind it: how often requests of this child were cancelled, so that it asks only when that has changed."""
 STARTED_BYTES = 64
 LENT = 1
 RELEASED = 0

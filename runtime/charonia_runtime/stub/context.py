@@ -1,6 +1,9 @@
 """What this process is at the moment: the session, the instance it runs, and how far it is in the model's life."""
 
+import asyncio
+from dataclasses import dataclass
 from enum import Enum
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +19,14 @@ class Phase(Enum):
     FINALIZE = "finalize"
 
 
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A call of a model's `execute` that is no coroutine."""
+
+    thread: int
+    batch: int
+
+
 class Context:
     """Set by `worker`, read by what models call without an argument that would lead there."""
 
@@ -28,6 +39,19 @@ class Context:
     iterative = False
     """Whether requests may be released to come again."""
     output_names: tuple[str, ...] = ()
+    execution: Execution | None = None
+    """The call that runs now."""
+
+    def runs_here(self, batch: int) -> bool:
+        """Whether the caller is the thread that executes `batch`, outside of any event loop: it alone may wait."""
+        execution = self.execution
+        if execution is None or execution.batch != batch or execution.thread != get_ident():
+            return False
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return True
+        return False
 
 
 context = Context()

@@ -9,6 +9,7 @@ from charonia_runtime.core.request import ParameterValue
 from charonia_runtime.ipc.frames import FrameKind
 from charonia_runtime.ipc.messages import ResponseRecord, Status, pack_outputs, pack_response
 from charonia_runtime.ipc.packing import Packer
+from charonia_runtime.stub.context import context
 from charonia_runtime.stub.exceptions import TritonError, TritonModelException, core_code, from_core, refuse
 from charonia_runtime.stub.session import Mailbox, Session
 from charonia_runtime.stub.tensor import Tensor
@@ -17,7 +18,10 @@ COMPLETE_FINAL = 1
 FINAL_FLAG = 1
 RESPONSE_FLAG = 2
 _RESPONSES_AHEAD = 8
-"""After so many responses the server is asked for room, after twice as many its answer is waited for."""
+_BYTES_AHEAD = 1 << 17
+"""After so many responses, or bytes of them, the server is asked for room; its answer is waited for as much later."""
+_LARGE_BYTES = 1 << 20
+"""After so many bytes it is waited for at once."""
 _SIGNATURE = (
     "c_python_backend_utils.InferenceResponse(output_tensors: List[c_python_backend_utils.Tensor] = [], "
     "error: c_python_backend_utils.TritonError = None, parameters: dict = None)"
@@ -100,9 +104,15 @@ class Exchange:
 
     When the last reference to a request goes and its final response was never sent, the server is told: nobody can
     send it any more.
+
+    Only the thread that runs `execute` waits for a slow client, and only for a request of the batch that it executes:
+    there it delays nobody else. Whatever is sent from elsewhere is kept by the server until its limit cuts the client.
     """
 
-    __slots__ = ("_lock", "_room", "batch", "closed", "decoupled", "held_back", "index", "sent", "session")
+    __slots__ = (
+        "_ahead", "_bytes_ahead", "_lock", "_room", "batch", "closed", "decoupled", "held_back", "index", "sent",
+        "session",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -123,6 +133,8 @@ class Exchange:
         self.held_back = held_back
         """Whether responses wait for the request's client."""
         self._room: tuple[int, Mailbox] | None = None
+        self._ahead = self._bytes_ahead = 0
+        """What was sent since the server was asked for room."""
         self._lock = Lock()
 
     def __del__(self) -> None:
@@ -135,11 +147,12 @@ class Exchange:
 
     def send(self, response: InferenceResponse | None, flags: int) -> None:
         """Send a response, the final flag, or both. Raises TritonModelException where Triton does."""
+        size = 0
         with self._lock:
             final = self._check(response, flags)
             if response is not None:
                 self.sent += 1
-                self.session.send_packed(
+                size = self.session.send_packed(
                     FrameKind.RESPONSE,
                     response.pack,
                     entry=self.index,
@@ -149,17 +162,26 @@ class Exchange:
             else:
                 self.session.send(FrameKind.RESPONSE, entry=self.index, number=self.batch, flags=FINAL_FLAG)
             self.closed = final
-            if final:
-                self._forget_room()
-            elif self.held_back and self.sent % _RESPONSES_AHEAD == 0:
-                self._await_room()
+        if self.held_back and not final and context.runs_here(self.batch):
+            self._keep_pace(size)
+
+    def _keep_pace(self, size: int) -> None:
+        """Wait for the client, which is not much behind, after a response of `size` bytes."""
+        self._ahead += 1
+        self._bytes_ahead += size
+        if self._ahead < _RESPONSES_AHEAD and self._bytes_ahead < _BYTES_AHEAD:
+            return
+        self._await_room()
+        self._room = self.session.ask_about(FrameKind.ROOM, self.batch, self.index)
+        if self._bytes_ahead >= _LARGE_BYTES:
+            self._await_room()
+        self._ahead = self._bytes_ahead = 0
 
     def _await_room(self) -> None:
-        """Wait for the answer to the last question whether there is room, ask the next."""
+        """Wait for the answer to the last question whether there is room."""
         if self._room is not None:
             self.session.wait(self._room[1])
             self._forget_room()
-        self._room = self.session.ask_about(FrameKind.ROOM, self.batch, self.index)
 
     def _forget_room(self) -> None:
         if self._room is not None:

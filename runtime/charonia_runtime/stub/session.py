@@ -15,7 +15,7 @@ from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError
 from charonia_runtime.ipc.frames import CHILD_BODY_BYTES, Frame, FrameKind, encode_frame
 from charonia_runtime.ipc.messages import MessageReader, RequestLayout, RequestRecord, ResponseRecord, pack_request
 from charonia_runtime.ipc.packing import KnownRange, LayoutCodec, Packer
-from charonia_runtime.ipc.segments import STARTED, SegmentTable
+from charonia_runtime.ipc.segments import CANCELLED, CANCELLED_OFFSET, STARTED, SegmentTable
 
 FIRST_SEGMENT = 1
 _TARGET = struct.Struct("<II")
@@ -45,6 +45,10 @@ class Session:
         self._segments = SegmentTable()
         first = self._segments.add(FIRST_SEGMENT, segment, size)
         self._started = first.view[: STARTED.size]
+        self._cancelled_count = first.view[CANCELLED_OFFSET : CANCELLED_OFFSET + CANCELLED.size]
+        self._cancelled_known = 0
+        self._cancelled: frozenset[tuple[Any, ...]] = frozenset()
+        self._learning = Lock()
         self._arena = Arena(
             name,
             self._segments,
@@ -96,9 +100,9 @@ class Session:
         number: int = 0,
         flags: int = 0,
         forward: bool = False,
-    ) -> None:
+    ) -> int:
         """
-        Send a frame that `pack` fills. Nothing leaves when `pack` raises.
+        Send a frame that `pack` fills; give the bytes of it and of its tensors. Nothing leaves when `pack` raises.
 
         Raises InternalError when the frame is longer than the server takes.
 
@@ -112,10 +116,13 @@ class Session:
             except BaseException:
                 packer.undo()
                 raise
+            size = len(frame)
             if packer.blocks:
+                size += packer.copied_bytes
                 packer.copy()
                 packer.lend()
         self._send(frame)
+        return size
 
     def _send(self, frame: bytes) -> None:
         if not self.alive:
@@ -145,12 +152,24 @@ class Session:
         return answer.get("result")
 
     def is_cancelled(self, batch: int, index: int) -> bool:
-        """Whether the client of a running request is gone."""
-        number, mailbox = self.ask_about(FrameKind.IS_CANCELLED, batch, index)
-        try:
-            return bool(self.wait(mailbox).flags)
-        finally:
-            self.close_mailbox(number)
+        """Whether the client of a running request is gone. The server is asked only after something was cancelled."""
+        (count,) = CANCELLED.unpack_from(self._cancelled_count)
+        if count != self._cancelled_known:
+            self._learn_cancelled()
+        return (batch, index) in self._cancelled
+
+    def _learn_cancelled(self) -> None:
+        with self._learning:
+            (count,) = CANCELLED.unpack_from(self._cancelled_count)
+            if count == self._cancelled_known:
+                return
+            number, mailbox = self.ask_about(FrameKind.IS_CANCELLED, 0, 0)
+            try:
+                answer = self.wait(mailbox)
+            finally:
+                self.close_mailbox(number)
+            self._cancelled = frozenset(_TARGET.iter_unpack(answer.body))
+            self._cancelled_known = count
 
     def ask_about(self, kind: FrameKind, batch: int, index: int) -> tuple[int, Mailbox]:
         """Ask the server something about a running request. The answer comes to the mailbox, whose number is given."""

@@ -11,7 +11,7 @@ import time
 import traceback
 from contextlib import suppress
 from functools import partial
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 
 from charonia_runtime.core.errors import ErrorCode, InferenceError
@@ -20,7 +20,7 @@ from charonia_runtime.ipc.frames import Frame, FrameKind
 from charonia_runtime.ipc.messages import TIMES
 from charonia_runtime.stub import lifeline, triton_python_backend_utils
 from charonia_runtime.stub.answers import WrongResultError, answer, check_result
-from charonia_runtime.stub.context import Phase, context
+from charonia_runtime.stub.context import Execution, Phase, context
 from charonia_runtime.stub.exceptions import describe, model_traceback
 from charonia_runtime.stub.readiness import ReadinessCheck, answer_questions
 from charonia_runtime.stub.request import InferenceRequest
@@ -130,6 +130,7 @@ class Worker:
 
     def _execute(self, frame: Frame) -> None:
         requests = self._receive(frame)
+        context.execution = Execution(get_ident(), frame.number) if context.decoupled else None
         begin_ns = time.monotonic_ns()
         try:
             result = self._model.execute(requests)
@@ -138,6 +139,7 @@ class Worker:
             answer(self._session, frame.number, requests, result, times)
         except BaseException as error:  # noqa: BLE001  # SystemExit, too: the requests get it as their answer
             self._fail(frame.number, requests, error)
+        context.execution = None
 
     async def _serve_coroutines(self) -> None:
         """

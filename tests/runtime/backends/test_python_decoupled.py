@@ -87,6 +87,101 @@ async def test_a_model_does_not_run_ahead_of_a_slow_client(tmp_path: Path) -> No
         assert values(await model.execute(quick)) == list(range(100))
 
 
+SEND_ELSEWHERE = {
+    "thread": """
+    def execute(self, requests):
+        for request in requests:
+            threading.Thread(target=self.send, args=(request.get_response_sender(),)).start()
+
+    def send(self, sender):
+        for value in range(100):
+            sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.float32([value]))]))
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+""",
+    "coroutine": """
+    async def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            for value in range(100):
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.float32([value]))]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+""",
+    "later batch": """
+    def initialize(self, args):
+        self.senders = []
+
+    def execute(self, requests):
+        self.senders += [request.get_response_sender() for request in requests]
+        while len(self.senders) > 1:
+            sender = self.senders.pop(0)
+            for value in range(100):
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.float32([value]))]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+""",
+}
+
+
+@pytest.mark.parametrize("body", SEND_ELSEWHERE.values(), ids=SEND_ELSEWHERE)
+async def test_a_slow_client_holds_nobody_else_back(tmp_path: Path, body: str) -> None:
+    async with PythonModel(tmp_path, body, config=DECOUPLED) as model:
+        slow, other = (a_batch(DECOUPLED, {"IN": np.float32([1])}) for _ in range(2))
+        slow.requests[0].flow = SlowClient()
+        await model.execute(slow, complete=False)
+        await model.execute(other, complete=False)
+        await until(lambda: slow.complete)
+        assert values(slow) == list(range(100))
+
+
+async def test_large_responses_wait_for_the_client_at_once(tmp_path: Path) -> None:
+    body = SEND_ALL.replace("np.array([value], np.float32)", "np.full(1_000_000, value, np.float32)")
+    async with PythonModel(tmp_path, body, config=DECOUPLED) as model:
+        client = SlowClient()
+        batch = a_batch(DECOUPLED, {"IN": np.arange(4, dtype=np.float32)})
+        batch.requests[0].flow = client
+        executing = asyncio.create_task(model.execute(batch))
+        for sent in range(1, 5):
+            await until(lambda: bool(client.waiting))
+            assert len(batch.answers) == sent
+            client.waiting.pop()()
+        await executing
+
+
+async def test_a_model_that_asks_for_cancellation_costs_nothing(tmp_path: Path) -> None:
+    """The child asks once after something was cancelled, for all its requests."""
+    body = """
+    def execute(self, requests):
+        threads = [threading.Thread(target=self.run, args=(request,)) for request in requests]
+        for thread in threads:
+            thread.start()
+
+    def run(self, request):
+        sender = request.get_response_sender()
+        for _ in range(1000):
+            assert not sender.is_cancelled()
+        sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.float32([0]))]))
+        while not request.is_cancelled():
+            time.sleep(0.001)
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+    async with PythonModel(tmp_path, body, config=DECOUPLED) as model:
+        asked = []
+        tell = model.instance._running.tell_cancelled
+        model.instance._running.tell_cancelled = lambda frame: (asked.append(frame), tell(frame))
+        batch = a_batch(DECOUPLED, *[{"IN": np.float32([1])}] * 3)
+        await model.execute(batch, complete=False)
+        await until(lambda: len(batch.answers) == 3)
+        assert asked == []
+        for request in batch.requests[:2]:
+            request.cancelled = True
+        model.instance.note_cancelled()
+        await until(lambda: len(batch.answers) == 5)
+        assert len(asked) == 1
+        batch.requests[2].cancelled = True
+        model.instance.note_cancelled()
+        await until(lambda: batch.complete)
+        assert len(asked) == 2
+
+
 async def test_a_slow_client_does_not_outlive_the_child(tmp_path: Path) -> None:
     async with PythonModel(tmp_path, SEND_ALL, config=DECOUPLED) as model:
         client = SlowClient()
@@ -244,6 +339,7 @@ async def test_cancellation_is_seen_while_the_model_runs(tmp_path: Path) -> None
         await model.execute(batch, complete=False)
         await until(lambda: bool(batch.answers))
         batch.requests[0].cancelled = True
+        model.instance.note_cancelled()
         await until(lambda: batch.complete)
     assert values(batch) == [0, 1]
 

@@ -98,6 +98,9 @@ class PythonInstance:
     async def agrees(self) -> bool:
         return self._alive and await self._readiness.ask()
 
+    def note_cancelled(self) -> None:
+        self._stub.note_cancelled()
+
     def wind_up(self) -> None:
         self._patience.start()
 
@@ -312,7 +315,7 @@ class PythonInstance:
             case FrameKind.ABANDONED:
                 self._running.abandon(frame)
             case FrameKind.IS_CANCELLED:
-                self._running.is_cancelled(frame)
+                self._running.tell_cancelled(frame)
             case FrameKind.READINESS:
                 self._readiness.answered(frame)
             case FrameKind.ROOM:

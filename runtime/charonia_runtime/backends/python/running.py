@@ -99,8 +99,11 @@ class RunningBatches:
         running = RunningBatch(batch, done, number, packer)
         for index in batch.unanswered:
             mark = packer.mark()
+            request = batch.requests[index]
+            if request.cancelled:
+                self._stub.note_cancelled()
             try:
-                pack_request(packer, _record(batch.requests[index]), self._input_shapes)
+                pack_request(packer, _record(request), self._input_shapes)
             except InternalError as error:
                 packer.undo_to(mark)
                 batch.respond_error(index, error.with_prefix(self._prefix))
@@ -204,10 +207,15 @@ class RunningBatches:
         running.batch.respond_error(running.indexes[frame.entry], InternalError(error))
         self._leave(running)
 
-    def is_cancelled(self, frame: Frame) -> None:
-        """Tell the child whether the request that the frame names was cancelled."""
-        request = self._request(frame)
-        self._reply(frame.number, cancelled=request is not None and request.cancelled)
+    def tell_cancelled(self, frame: Frame) -> None:
+        """Tell the child which of its requests were cancelled: batch and index of each."""
+        pairs = [
+            _TARGET.pack(running.number, entry)
+            for running in self._batches.values()
+            for entry, index in enumerate(running.indexes)
+            if running.batch.requests[index].cancelled
+        ]
+        self._stub.send(encode_frame(FrameKind.REPLY, pairs, number=frame.number))
 
     def when_room(self, frame: Frame) -> None:
         """Answer the child once the client of the request that the frame names can take more responses."""
@@ -217,8 +225,8 @@ class RunningBatches:
         else:
             request.flow.when_ready(partial(self._reply, frame.number))
 
-    def _reply(self, number: int, *, cancelled: bool = False) -> None:
-        self._stub.send(encode_frame(FrameKind.REPLY, flags=int(cancelled), number=number))
+    def _reply(self, number: int) -> None:
+        self._stub.send(encode_frame(FrameKind.REPLY, number=number))
 
     def _request(self, frame: Frame) -> InferenceRequest | None:
         return self._find_request(*_TARGET.unpack_from(frame.body))

@@ -22,7 +22,14 @@ from charonia_runtime.ipc.channel import BlockingChannel, ChannelClosedError, Lo
 from charonia_runtime.ipc.frames import CHILD_BODY_BYTES, Frame, FrameKind, encode_frame
 from charonia_runtime.ipc.messages import MessageReader
 from charonia_runtime.ipc.packing import LayoutCodec, Packer
-from charonia_runtime.ipc.segments import STARTED, STARTED_BYTES, SegmentTable, create_segment_file
+from charonia_runtime.ipc.segments import (
+    CANCELLED,
+    CANCELLED_OFFSET,
+    STARTED,
+    STARTED_BYTES,
+    SegmentTable,
+    create_segment_file,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +136,12 @@ class StubProcess:
         """The number of the batch that the child has begun last; still true when it is dead."""
         (number,) = STARTED.unpack_from(self._first.view)
         return int(number)
+
+    def note_cancelled(self) -> None:
+        """Let the child ask which requests are cancelled when its model wants to know the next time."""
+        view = self._first.view
+        (count,) = CANCELLED.unpack_from(view, CANCELLED_OFFSET)
+        CANCELLED.pack_into(view, CANCELLED_OFFSET, (count + 1) & 0xFFFFFFFF)
 
     def packer(self) -> Packer:
         """An empty frame for the child."""

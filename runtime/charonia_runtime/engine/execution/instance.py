@@ -79,6 +79,9 @@ class Runner(Protocol):
     def execute(self, requests: list[InferenceRequest]) -> Execution:
         """Execute a batch here and now. Only when free and `at_hand`."""
 
+    def note_cancelled(self) -> None:
+        """A request that runs on an instance of the model was flagged as cancelled."""
+
     def wind_up(self) -> None:
         """Only what waits already will still be begun: what will never be answered may be given up."""
 
@@ -118,6 +121,9 @@ class InstanceThread:
 
     async def agrees(self) -> bool:
         return True
+
+    def note_cancelled(self) -> None:
+        """Whoever runs in this process looks at the flag itself."""
 
     def wind_up(self) -> None:
         """A thread cannot be ended from outside."""
@@ -234,6 +240,9 @@ class LoopRunner:
 
     async def agrees(self) -> bool:
         return await self._instance.agrees()
+
+    def note_cancelled(self) -> None:
+        self._instance.note_cancelled()
 
     def wind_up(self) -> None:
         self._instance.wind_up()

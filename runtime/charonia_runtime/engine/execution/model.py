@@ -59,6 +59,8 @@ class Model:
         )
         self._runners: list[Runner] = []
         self._leaving: set[asyncio.Task[None]] = set()
+        self._retiring: list[Runner] = []
+        """Those that take no more requests and still run some."""
         self._slots = 0
         self._closing: asyncio.Task[None] | None = None
         """Where nobody waits for it: the event loop itself knows its tasks only weakly."""
@@ -168,6 +170,8 @@ class Model:
     def cancel(self, request: InferenceRequest) -> None:
         """Answer a request that waits with CancelledError, flag one that runs."""
         self._flow.cancel(request)
+        for runner in (*self._runners, *self._retiring):
+            runner.note_cancelled()
 
     async def drain(self) -> None:
         """Wait until every accepted request is answered."""
@@ -194,6 +198,7 @@ class Model:
         """
         self._flow.stop()
         runners, self._runners = self._runners, []
+        self._retiring += runners
         await asyncio.gather(*(self._retire(runner) for runner in runners), *self._leaving)
         await UNLOADING.run(self._close_backend)
 
@@ -215,6 +220,7 @@ class Model:
         self.config = changed
         for runner in surplus:
             self._runners.remove(runner)
+            self._retiring.append(runner)
         bound = [runner for runner in surplus if not self._flow.relieve(runner)]
         for runner in bound:
             task = asyncio.create_task(self._retire_when_vacated(runner))
@@ -253,7 +259,10 @@ class Model:
 
     async def _retire(self, runner: Runner) -> None:
         self._flow.remove(runner)
-        await runner.close()
+        try:
+            await runner.close()
+        finally:
+            self._retiring.remove(runner)
 
     async def _retire_when_vacated(self, runner: Runner) -> None:
         await self._flow.vacated(runner)

@@ -32,6 +32,9 @@ class Call(Protocol):
     def end(self, status: Status = OK) -> None:
         """End the call behind what was sent."""
 
+    def drop(self) -> None:
+        """End the call at once for its client's fault (RESOURCE_EXHAUSTED); what has not left is thrown away."""
+
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call `resume` once what was sent before has left, at once if it has or if the call is over. One at a time."""
 

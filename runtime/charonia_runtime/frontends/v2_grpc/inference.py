@@ -12,7 +12,7 @@ from charonia_runtime.frontends.v2_grpc.in_flight import InFlight
 from charonia_runtime.frontends.v2_grpc.options import Options
 from charonia_runtime.frontends.v2_grpc.requests import RequestBuilder, begin_trace, build_beside_the_loop
 from charonia_runtime.frontends.v2_grpc.status import shutting_down, status_of
-from charonia_runtime.frontends.v2_grpc.stream import InferStream
+from charonia_runtime.frontends.v2_grpc.stream import InferStream, StreamLimits
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_response
 from charonia_runtime.replies import SingleResponse
@@ -25,7 +25,7 @@ class InferenceCalls:
         self.in_flight = InFlight()
         self.server = server
         self.builder = RequestBuilder(server, options.header_filter())
-        self._pool_size = options.grpc_max_response_pool_size
+        self._limits = StreamLimits(options.grpc_max_response_pool_size, options.stream_buffer_size)
         self._streams: set[InferStream] = set()
 
     def model_infer(self, call: Call) -> Listener:
@@ -37,7 +37,7 @@ class InferenceCalls:
         if self.in_flight.stopping:
             call.end(status_of(shutting_down()))
             return None
-        stream = InferStream(self.builder, self.in_flight, call, self._pool_size, self._streams.discard)
+        stream = InferStream(self.builder, self.in_flight, call, self._limits, self._streams.discard)
         self._streams.add(stream)
         return stream
 

@@ -8,6 +8,7 @@ from charonia_runtime.core.followed_triton import FollowedTriton
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
+from charonia_runtime.core.streams import STREAM_BUFFER_BYTES
 
 COMPRESSION_LEVELS = ("none", "low", "medium", "high")
 """In the order of grpc's own enumeration. Which algorithm a level means depends on what the client accepts."""
@@ -74,6 +75,8 @@ class Options:
         (), "Answer these groups of calls only when the metadata `triton-grpc-protocol-<key>` has the value.",
         metavar="<group>,<group>:<key>=<value>",
     )  # fmt: skip
+    stream_buffer_size: int = field(default=STREAM_BUFFER_BYTES)
+    """How many bytes of a stream may wait for its client; no flag of gRPC alone."""
     response_delay_seconds: float = 0.0
     """Delay of every answer that is no inference; no flag, but an environment variable for tests of clients."""
     access_tokens: AccessTokens | None = None

@@ -5,12 +5,15 @@ Answers of models that are not decoupled leave in the order of their requests, a
 models leave as they come. Sinks hand answers in, and what may leave goes to the call at once.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.core.streams import log_cut_stream
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Parts
 from charonia_runtime.frontends.v2_grpc.in_flight import InFlight
 from charonia_runtime.frontends.v2_grpc.requests import RequestBuilder, begin_trace, build_beside_the_loop
@@ -20,9 +23,26 @@ from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_stream_rejection
 from charonia_runtime.protocols.v2_proto.decoder import Message
 
+logger = logging.getLogger(__name__)
+
 _HIGH_WATER_BYTES = 64 << 20
 _LOW_WATER_BYTES = 32 << 20
-"""From more than the one waiting to be written, down to the other, no request is read and no model may send more."""
+"""From more than the one waiting to be written, down to the other, no request is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """How far the client of a stream may be behind."""
+
+    responses: int
+    """Responses of one request that may wait before its model is held back; 0 for any number."""
+    unsent_bytes: int
+    """What may wait when a decoupled model sends more: above it the call is dropped."""
+
+    @property
+    def held_back_bytes(self) -> int:
+        """From more than this on, models that can be held back are."""
+        return min(_HIGH_WATER_BYTES, self.unsent_bytes // 4)
 
 
 class InferStream:
@@ -33,14 +53,15 @@ class InferStream:
         builder: RequestBuilder,
         in_flight: InFlight,
         call: Call,
-        pool_size: int,
+        limits: StreamLimits,
         closed: Callable[["InferStream"], None],
     ) -> None:
         """`closed` is told when nothing more happens."""
         self._builder = builder
         self._in_flight = in_flight
         self._call = call
-        self._pool_size = pool_size
+        self._limits = limits
+        self._held_back_bytes = limits.held_back_bytes
         self._tell_closed = closed
         self.errors_end_call = call.metadata.find("triton_grpc_error") == "true"
         """Whether the first error of an execution ends the call with its status."""
@@ -54,6 +75,7 @@ class InferStream:
         self._held_back: dict[StreamAnswer, list[Callable[[], None]]] = {}
         self._waiting_bytes = 0
         self._has_room = True
+        self._lets_models_send = True
         self._decoding = False
         self._holds = False
         """Whether the call holds the client's messages."""
@@ -66,12 +88,19 @@ class InferStream:
     # --- what answers ask of their stream ---
 
     def put(self, answer: StreamAnswer, parts: Parts) -> None:
-        """Send a message of `answer` when its turn comes."""
+        """Send a message of `answer` when its turn comes, or give up a client that is too far behind."""
         size = sum(map(len, parts))
+        if answer.decoupled and self._waiting_bytes > self._limits.unsent_bytes:
+            log_cut_stream(logger, "gRPC", answer.model_name, self._limits.unsent_bytes)
+            self._call.drop()
+            self._finish(None)
+            return
         self._waiting_bytes += size
         if self._waiting_bytes > _HIGH_WATER_BYTES:
             self._has_room = False
             self._hold_or_release()
+        if self._waiting_bytes > self._held_back_bytes:
+            self._lets_models_send = False
         answer.waiting += 1
         if answer.decoupled:
             self._send(answer, parts, size)
@@ -90,8 +119,8 @@ class InferStream:
 
     def when_ready(self, answer: StreamAnswer, resume: Callable[[], None]) -> None:
         """Call `resume` when `answer` may have another message."""
-        few = not self._pool_size or answer.waiting < self._pool_size
-        if self.closed or (few and self._has_room):
+        few = not self._limits.responses or answer.waiting < self._limits.responses
+        if self.closed or (few and self._lets_models_send):
             resume()
         else:
             self._held_back.setdefault(answer, []).append(resume)
@@ -217,12 +246,14 @@ class InferStream:
         for answer, size in messages:
             self._waiting_bytes -= size
             answer.waiting -= 1
-            if self._has_room and self._held_back:
+            if self._lets_models_send and self._held_back:
                 self._release(answer)
         if not self._has_room and self._waiting_bytes <= _LOW_WATER_BYTES:
             self._has_room = True
-            self._release_all()
             self._hold_or_release()
+        if not self._lets_models_send and self._waiting_bytes <= self._held_back_bytes // 2:
+            self._lets_models_send = True
+            self._release_all()
         if self._leaving and not self._asked:
             self._ask()
 

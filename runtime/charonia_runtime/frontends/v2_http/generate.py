@@ -7,6 +7,7 @@ from typing import Final
 
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, Trace
+from charonia_runtime.core.streams import log_cut_stream
 from charonia_runtime.frontends.v2_http.answers import EVENTS, JSON, error_answer
 from charonia_runtime.frontends.v2_http.endpoint_load import FORMAT_FIELD, load_field
 from charonia_runtime.frontends.v2_http.services import Services
@@ -68,6 +69,10 @@ class GenerateExchange:
         if response.refused and response.error is not None:
             self._inference = None
             self._refuse(response.error)
+            return
+        if self._streams and self._connection.unsent_bytes > self._services.stream_bytes:
+            log_cut_stream(logger, "HTTP", self._model, self._services.stream_bytes)
+            self._connection.abort()
             return
         if not response.flag_only:
             self._take(response)

@@ -9,6 +9,7 @@ from charonia_runtime.core.followed_triton import FollowedTriton
 from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
+from charonia_runtime.core.streams import STREAM_BUFFER_BYTES
 from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
 from charonia_runtime.wires.http1.limits import Limits
 from charonia_runtime.wires.http1.listener import TlsFiles
@@ -16,6 +17,7 @@ from charonia_runtime.wires.http1.listener import TlsFiles
 _RESTRICTION_FLAG = "http-restricted-api"
 _FORWARD_FLAG = "http-header-forward-pattern"
 _SIZE_FLAG = "http-max-input-size"
+_STREAM_FLAG = "stream-buffer-size"
 _TIMEOUTS = ("http_read_timeout_secs", "http_head_timeout_secs", "http_idle_timeout_secs", "http_write_timeout_secs")
 
 
@@ -52,6 +54,11 @@ class Options:
     http_write_timeout_secs: int = option(
         30, "How long a client may take nothing of an answer before its connection is closed; 0 for any time (s)."
     )
+    stream_buffer_size: int = option(
+        STREAM_BUFFER_BYTES,
+        "How much of one stream of responses may wait for its client, over HTTP and gRPC alike (bytes). A client that "
+        "is further behind is cut off when its model sends more.",
+    )
     http_use_ssl: bool = option(False, "Serve over TLS (HTTPS).")
     http_use_ssl_mutual: bool = option(False, "Serve over TLS and demand a certificate from clients.")
     http_server_cert: str = option("", "File with the server's certificate chain, PEM.")
@@ -74,6 +81,8 @@ class Options:
             if getattr(self, name) < 0:
                 flag = name.replace("_", "-")
                 raise OptionError(flag, f"Error: --{flag} must not be negative.")
+        if self.stream_buffer_size <= 0:
+            raise OptionError(_STREAM_FLAG, f"Error: --{_STREAM_FLAG} must be greater than 0.")
         self.tls()
         self.restrictions()
         self.header_filter()

@@ -23,6 +23,8 @@ class Services:
     header_filter: HeaderFilter
     decoder: RequestDecoder
     prefixes: PathPrefixes
+    stream_bytes: int
+    """How much of a stream may wait for its client."""
     access_tokens: AccessTokens | None
     """None lets everybody in."""
 
@@ -35,5 +37,6 @@ class Services:
             options.header_filter(),
             RequestDecoder(options.http_max_input_size),
             options.prefixes(),
+            options.stream_buffer_size,
             options.access_tokens,
         )

@@ -240,6 +240,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._waiting_writers.append(resume)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of answers that the system has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def answer(self, status: int, fields: bytes, parts: Sequence[Buffer] = ()) -> None:
         """Answer the current request: `fields` are header lines, `parts` make the body. Large parts are not copied."""
         request = self._request

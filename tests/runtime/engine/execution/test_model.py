@@ -353,6 +353,26 @@ async def test_instances_hear_that_the_model_winds_up(tmp_path):
     await model.close()
 
 
+async def test_instances_hear_of_cancellations_until_they_are_closed(tmp_path):
+    backend = fake_backend(echo, on_event_loop=True)
+    model = await load(tmp_path, backend)
+    (instance,) = backend.made[0].instances
+    request, sink = submit(model)
+    while not instance.running:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    model.cancel(request)
+    assert (request.cancelled, instance.cancellations) == (True, 1)
+    closing = asyncio.create_task(model.close())
+    await asyncio.sleep(0)
+    model.cancel(request)
+    assert instance.cancellations == 2
+    instance.running.pop()[1]()
+    await sink.wait()
+    await closing
+    model.cancel(request)
+    assert instance.cancellations == 2
+
+
 async def test_surplus_instances_wind_up(tmp_path):
     backend = fake_backend(echo, on_event_loop=True)
     model = await load(tmp_path, backend, config(count=2))

@@ -151,3 +151,26 @@ async def test_nothing_is_logged_about_clients_that_go(
     reading.cancel()
     assert len(await client.streamed([request("echo")])) == 1
     assert not [record for record in caplog.records if record.levelname in {"ERROR", "WARNING"}]
+
+
+async def test_a_client_that_is_too_far_behind_is_cut_off(
+    server: FakeServer, client: GrpcClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where nothing holds its model back: one that sends from a thread."""
+
+    def flood(asked: InferenceRequest) -> None:
+        data = np.zeros(1 << 20, np.uint8)
+        for _ in range(60):
+            response = answer(asked, {"OUTPUT": data})
+            response.final = False
+            asked.sink.send(response)
+
+    server.add(ModelConfig("flood", decoupled=True), flood)
+    call = client.stream()
+    await call.write(message({"model_name": "flood"}))
+    await server.cancel_arrived.wait()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await rest_of(call)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert sum("stream-buffer-size" in record.getMessage() for record in caplog.records) == 1
+    assert len(await client.streamed([request("counting", "7", 1.0)])) == 1

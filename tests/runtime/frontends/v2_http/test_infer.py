@@ -246,15 +246,43 @@ async def test_a_slow_reader_holds_the_model_back(client: Client, server: FakeSe
         [request] = server.requests
         assert request.flow is not None
         ready: list[int] = []
-        for index in range(200):
+        for index in range(60):
             response = answer(request, {"OUT": np.zeros(100_000, np.int8)})
             response.final = False
             request.sink.send(response)
             request.flow.when_ready(lambda index=index: ready.append(index))  # type: ignore[misc]
-        assert len(ready) < 200
+        assert len(ready) < 60
         request.sink.send(end(request))
-        assert len(await connection.rest()) > 200 * 200_000
-    assert len(ready) == 200
+        assert len(await connection.rest()) > 60 * 200_000
+    assert len(ready) == 60
+
+
+async def test_a_client_that_is_too_far_behind_a_stream_is_cut_off(
+    client: Client, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.add(*decoupled(lambda _: None))
+    async with client.connect() as connection:
+        await connection.send(
+            b'POST /v2/models/repeat/generate_stream HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"IN":[1]}'
+        )
+        await server.submitted.wait()
+        [request] = server.requests
+        for _ in range(200):  # 40 MB, as a thread of the model sends them
+            response = answer(request, {"OUT": np.zeros(100_000, np.int8)})
+            response.final = False
+            request.sink.send(response)
+        async with asyncio.timeout(5):
+            await server.cancel_arrived.wait()
+        assert server.cancelled == [request]
+        request.sink.send(end(request))
+    (record,) = [record for record in caplog.records if "stream-buffer-size" in record.getMessage()]
+    assert "model 'repeat': a client over HTTP is cut off, more than 16777216 bytes wait for it" in record.getMessage()
+
+
+async def test_one_large_response_is_no_reason_to_cut_a_client_off(client: Client, server: FakeServer) -> None:
+    server.add(*decoupled(lambda asked: [answer(asked, {"OUT": np.zeros(10_000_000, np.int8)}), end(asked)]))
+    got = await client.ask("POST", "/v2/models/repeat/generate_stream", json.dumps({"IN": [1]}))
+    assert len(got.body) > 20_000_000
 
 
 async def test_a_stream_that_is_left_is_cancelled(client: Client, server: FakeServer) -> None:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from charonia_runtime.frontends.v2_grpc.calls import Listener, Method, Methods, Parts
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
-from charonia_runtime.frontends.v2_grpc.status import OK, Status
+from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +96,14 @@ class BridgedCall:
         if self._status is None:
             self._status = status
             self._wake.set()
+
+    def drop(self) -> None:
+        waiting = [item for item in self._outgoing if callable(item)]
+        while len(self._outgoing) > 1:  # the first is being written
+            self._outgoing.pop()
+        self.end(Status(StatusCode.RESOURCE_EXHAUSTED, "the client does not read what was sent"))
+        for resume in waiting[-1:]:
+            resume()
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         if self._over or not self._outgoing:

@@ -20,6 +20,7 @@ from charonia_runtime.frontends.v2_grpc.transports.http2.errors import CallError
 from charonia_runtime.frontends.v2_grpc.transports.http2.framing import PREFIX, PREFIX_BYTES, Assembler
 from charonia_runtime.frontends.v2_grpc.transports.http2.heads import CallHead
 from charonia_runtime.frontends.v2_grpc.transports.http2.outgoing import CompressedMessages
+from charonia_runtime.wires.http2.errors import ENHANCE_YOUR_CALM
 from charonia_runtime.wires.http2.stream import Stream
 
 _DEADLINE_EXCEEDED: Final = Status(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
@@ -85,6 +86,12 @@ class Exchange:
             self._compressed.end(status)
         else:
             self._stream.send_trailers(trailers_block(status))
+
+    def drop(self) -> None:
+        self._let_go()
+        self._stream.reset(ENHANCE_YOUR_CALM)
+        if self._compressed is not None:
+            self._compressed.drop()
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         if self._compressed is not None:
