@@ -15,6 +15,9 @@ import orjson
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.protocols.json_limits import check_size
 
+VALUES_BEHIND = "The document root must not be followed by other values."
+MEMBER_NOT_ENDED = "Missing a comma or '}' after an object member."
+NO_NAME = "Missing a name for object member."
 MAXIMUM_DEPTH = 260_000
 """Containers inside each other that the careful reader follows; what is deeper is an attack on the memory."""
 
@@ -23,11 +26,11 @@ _CAREFUL_BYTES = 64 * 1024
 _DEEP_BYTES = 1024 * 1024
 """Up to this size documents may be nested deeper than Python's own parser goes."""
 _LARGE_TEXT_FAULTS = {
-    "Expecting property name enclosed in double quotes": "Missing a name for object member.",
-    "Illegal trailing comma before end of object": "Missing a name for object member.",
+    "Expecting property name enclosed in double quotes": NO_NAME,
+    "Illegal trailing comma before end of object": NO_NAME,
     "Expecting ':' delimiter": "Missing a colon after a name of object member.",
     "Expecting ',' delimiter": "Missing a comma or ']' after an array element.",
-    "Extra data": "The document root must not be followed by other values.",
+    "Extra data": VALUES_BEHIND,
     "Unterminated string starting at": "Missing a closing quotation mark in string.",
     "Invalid control character at": "Invalid encoding in string.",
     "Invalid \\escape": "Invalid escape character in string.",
@@ -182,7 +185,7 @@ def _read_carefully(text: bytes) -> Any:
     value, at = _read_value(text, at)
     at = _skip_space(text, at)
     if not _at_end(text, at):
-        _refuse("The document root must not be followed by other values.", at)
+        _refuse(VALUES_BEHIND, at)
     return value
 
 
@@ -236,7 +239,7 @@ def _close(
         if name is None and char != b"]":
             _refuse("Missing a comma or ']' after an array element.", at)
         if name is not None and char != b"}":
-            _refuse("Missing a comma or '}' after an object member.", at)
+            _refuse(MEMBER_NOT_ENDED, at)
         at += 1
         value = items if name is None else _object(items)
         unfinished.pop()
@@ -250,7 +253,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_name(text: bytes, at: int) -> tuple[str, int]:
     if text[at : at + 1] != b'"':
-        _refuse("Missing a name for object member.", at)
+        _refuse(NO_NAME, at)
     name, at = _read_string(text, at)
     at = _skip_space(text, at)
     if text[at : at + 1] != b":":

@@ -43,7 +43,6 @@ _FEW: Final = 8
 _MARK: Final = secrets.token_hex(16)
 """What stands for an array in the text of the rest. No client can write it: it is in no answer."""
 _FAULT: Final = re.compile(r"(failed to parse the request JSON buffer: .* at )([0-9]+)", re.DOTALL)
-_TOO_EARLY: Final = "must not be followed by other values"
 _CODES: Final = {"d": "d", "q": "i", "Q": "u"}
 """Typecodes of numbers as Python's arrays name them, and as the quick parser does."""
 
@@ -127,13 +126,13 @@ class LargeArray:
     def _told_in_place(self, error: InternalError) -> InternalError:
         """An array that ends too early is followed by what would be a member of its object."""
         found = _FAULT.fullmatch(error.message)
-        if found is None or _TOO_EARLY not in found[1]:
+        if found is None or json_text.VALUES_BEHIND not in found[1]:
             return error
         at = int(found[2])
         if self._text[at] != 0x2C:
-            return json_text.fault("Missing a comma or } after an object member.", at)
+            return json_text.fault(json_text.MEMBER_NOT_ENDED, at)
         behind = self._text[at + 1 :]
-        return json_text.fault("Missing a name for object member.", at + 1 + len(behind) - len(behind.lstrip(_SPACE)))
+        return json_text.fault(json_text.NO_NAME, at + 1 + len(behind) - len(behind.lstrip(_SPACE)))
 
 
 def read_large(text: bytes) -> tuple[Any, list[LargeArray]]:
