@@ -16,6 +16,7 @@ from charonia_operator.naming import FIELD_MANAGER
 from charonia_operator.queue import WorkQueue
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.settings import Settings
+from charonia_operator.skew import Skew
 from charonia_operator.store import Store
 from charonia_operator.survey import Survey
 from charonia_operator.workers import Workers
@@ -47,7 +48,7 @@ def _workers(settings: Settings) -> Workers:
     cluster = Cluster(connections=settings.workers + 1, may_write=lambda: leadership.held)
     store, queue = Store(), WorkQueue()
     models = ModelWatch(queue.add, every_seconds=settings.model_poll_seconds)
-    reconciler = Reconciler(cluster, store, settings, models)
+    reconciler = Reconciler(cluster, store, settings, models, Skew(cluster))
     return Workers(Survey(cluster, store, settings), store, queue, reconciler, settings, leadership)
 
 

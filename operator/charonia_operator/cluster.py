@@ -14,7 +14,7 @@ import urllib3.exceptions
 from kubernetes import client, config
 
 from charonia_operator.identity import service_account, token
-from charonia_operator.naming import EVENT, FIELD_MANAGER, INFERENCE_SERVICE, JSON, ResourceKind
+from charonia_operator.naming import API_VERSION, EVENT, FIELD_MANAGER, INFERENCE_SERVICE, JSON, ResourceKind
 
 _PAGE = 100
 """Objects; a page is decoded as a whole, and a Deployment's JSON takes 100 KiB of memory then."""
@@ -101,6 +101,16 @@ class Cluster:
         head = {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
         kind = {"apiVersion": INFERENCE_SERVICE.api_version, "kind": INFERENCE_SERVICE.kind}
         return self._apply(path, {**kind, "metadata": head, "status": status})
+
+    def status_schema(self) -> Mapping[str, Any]:
+        """The OpenAPI schema of `status` in the cluster's definition of InferenceServices. Raises ClusterError."""
+        document = self._request("GET", f"/openapi/v3/apis/{API_VERSION}")
+        for schema in document["components"]["schemas"].values():
+            kinds = [each["kind"] for each in schema.get("x-kubernetes-group-version-kind", [])]
+            if INFERENCE_SERVICE.kind in kinds:
+                found: JSON = schema["properties"]["status"]
+                return found
+        return {}
 
     def delete(self, kind: ResourceKind, body: Mapping[str, Any]) -> None:
         """Delete this very object, not another one of its name. Raises ClusterError."""

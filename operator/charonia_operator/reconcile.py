@@ -17,9 +17,11 @@ from charonia_operator.pod.template import pod_template
 from charonia_operator.reasons import Reason
 from charonia_operator.resources import children, controller_revision, deployment
 from charonia_operator.settings import Settings
+from charonia_operator.skew import Skew
 from charonia_operator.spec.reading import SpecError
 from charonia_operator.spec.service import InferenceServiceSpec
 from charonia_operator.status.building import build_status, condition_of, invalid_status
+from charonia_operator.status.image import images
 from charonia_operator.store import Store
 from charonia_operator.writing import ChildWriter, Observed, WritableCluster
 
@@ -54,6 +56,7 @@ class Reconciler:
     store: Store
     settings: Settings
     models: ModelWatch
+    skew: Skew
     now: Callable[[], str] = utc_now
     telling: Allowance = field(default_factory=Allowance)
 
@@ -69,7 +72,8 @@ class Reconciler:
             self._write_status(body, invalid_status(body, str(error), self.now()))
             return None
         observed = {(kind.kind, child["metadata"]["name"]): (kind, child) for kind, child in self.store.children(key)}
-        wanted = children(service, self.settings, self._template(service, observed))
+        template = self._template(service, observed)
+        wanted = children(service, self.settings, template)
         if any((child["kind"], child["metadata"]["name"]) not in observed for child in wanted) and self._is_gone(body):
             self.store.remove(INFERENCE_SERVICE, body)
             self._forget(key)
@@ -79,7 +83,8 @@ class Reconciler:
         if not problems:
             problems = writer.prune(observed)
         seen = self._observe(service, problems)
-        self._write_status(body, build_status(service, seen, body.get("status") or {}, self.now()))
+        status = build_status(service, seen, body.get("status") or {}, self.now())
+        self._write_status(body, status | images(template, pod_template(service, self.settings)))
         if problems:
             return _SLOW_RETRY_SECONDS
         loading = any(model.state != "Ready" for report in seen.models.values() for model in report.models)
@@ -152,7 +157,7 @@ class Reconciler:
 
     def _write_status(self, body: JSON, status: JSON) -> None:
         """Write the status where it differs, and tell people of what matters to them."""
-        previous = body.get("status") or {}
+        previous, status = body.get("status") or {}, self.skew.fitted(status)
         if status == previous:
             return
         try:
@@ -160,7 +165,10 @@ class Reconciler:
         except ClusterError as error:
             if error.status == 404:
                 return  # deleted meanwhile
-            raise
+            if not self.skew.explains(error):
+                raise
+            self._write_status(body, status)
+            return
         self.store.put(INFERENCE_SERVICE, written)
         for warning, condition in _news(previous, status):
             self._tell(body, warning, condition)

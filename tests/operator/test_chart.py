@@ -17,7 +17,7 @@ CHART = Path(__file__).resolve().parents[2] / "charts/charonia"
 
 
 def test_the_chart_carries_the_definition():
-    assert (CHART / "crds/inferenceservice.yaml").read_bytes() == CRD.read_bytes()
+    assert (CHART / "definition/inferenceservice.yaml").read_bytes() == CRD.read_bytes()
 
 
 def test_versions_agree():
@@ -66,7 +66,11 @@ def helm():
 def test_a_cluster_wide_install(helm):
     rendered = helm()
 
-    assert {kind for kind, namespace in rendered if not namespace} == {"ClusterRole", "ClusterRoleBinding"}
+    assert {kind for kind, namespace in rendered if not namespace} == {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+    }
     assert {kind for kind, namespace in rendered if namespace} == {
         "ServiceAccount",
         "Role",
@@ -78,7 +82,7 @@ def test_a_cluster_wide_install(helm):
 
 def test_an_install_for_namespaces(helm):
     """No cluster-wide right at all."""
-    rendered = helm("--set=watch.namespaces={a,b}")
+    rendered = helm("--set=watch.namespaces={a,b}", "--set=definition.install=false")
 
     assert {kind for kind, _ in rendered} == {"ServiceAccount", "Role", "RoleBinding", "Deployment"}
     assert {("Role", "a"), ("RoleBinding", "a"), ("Role", "b"), ("RoleBinding", "b")} < rendered.keys()
@@ -126,10 +130,13 @@ def test_the_pod_is_of_the_restricted_profile(helm):
     }
 
 
-def test_the_definition_survives_an_uninstall(helm):
-    """Helm leaves alone what lies in crds/; as a template it would take every InferenceService away with it."""
-    assert "CustomResourceDefinition" not in {kind for kind, _ in helm()}
-    assert "CustomResourceDefinition" in {kind for kind, _ in helm("--include-crds")}
+def test_the_definition_is_upgraded_and_survives_an_uninstall(helm):
+    """Helm never upgrades what lies in crds/; a template without the annotation would take every service with it."""
+    definition = helm()["CustomResourceDefinition", ""]
+
+    assert definition == yaml.safe_load(CRD.read_text())
+    assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert "CustomResourceDefinition" not in {kind for kind, _ in helm("--set=definition.install=false")}
 
 
 @pytest.mark.parametrize(
@@ -156,5 +163,6 @@ def test_the_objects_are_accepted(helm, api_server):
         "--set=podAnnotations.a=b",
         "--set=imagePullSecrets[0].name=a",
     ]
-    for (kind, _), body in helm(*values, "--namespace=default").items():
+    without = "--set=definition.install=false"  # it is there already
+    for (kind, _), body in helm(*values, without, "--namespace=default").items():
         api_server.request("POST", f"{groups[kind]}?dryRun=All&fieldValidation=Strict", body)

@@ -176,6 +176,11 @@ TRANSITIONS = {
         cache(size="1Gi", storageClassName="b"),
     ),
     "size cannot shrink": (cache(size="2Gi"), cache(size="3Gi"), cache(size="1024Mi")),
+    "accessModes is immutable": (
+        cache(size="1Gi", accessModes=["ReadWriteOnce", "ReadWriteMany"]),
+        cache(size="1Gi", accessModes=["ReadWriteMany", "ReadWriteOnce"]),
+        cache(size="1Gi", accessModes=["ReadWriteMany"]),
+    ),
 }
 NAME_RULE = "metadata.name must be a DNS label of at most 48 characters that starts with a letter"
 SCHEMA_BREAKERS = [

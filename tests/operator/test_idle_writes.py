@@ -9,6 +9,7 @@ from charonia_operator.cluster import Cluster
 from charonia_operator.naming import API_VERSION, INFERENCE_SERVICE, OURS, POD
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.resources import kinds
+from charonia_operator.skew import Skew
 from charonia_operator.store import Store
 from tests.support.api_server import RefusedError
 from tests.support.inference_services import SETTINGS
@@ -69,7 +70,7 @@ def an_operator(writes, name):
             continue
         labelled = {} if kind == INFERENCE_SERVICE else {"labelSelector": f"{OURS},serving.charonia.dev/service={name}"}
         store.replace(kind, writes.list(kind, "default", **labelled), store.mark())
-    return Reconciler(writes, store, SETTINGS, SilentPods(), now=lambda: "2026-01-01T00:00:00Z")
+    return Reconciler(writes, store, SETTINGS, SilentPods(), Skew(writes), now=lambda: "2026-01-01T00:00:00Z")
 
 
 def passes(writes, spec):

@@ -10,6 +10,7 @@ from charonia_operator.naming import INFERENCE_SERVICE, REVISION_LABEL, SERVICE_
 from charonia_operator.observation import CopyState, ModelState, PodModels
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.resources import deployment
+from charonia_operator.skew import Skew
 from charonia_operator.store import Store
 from tests.support.fake_cluster import FakeCluster
 from tests.support.inference_services import SETTINGS, a_body, crd_schema, faults_of
@@ -34,7 +35,9 @@ class World:
             self.asked.append, every_seconds=30, ask=lambda target: answer or PodModels(), clock=lambda: 0.0
         )
         watch._pool = Immediately()
-        self.reconciler = Reconciler(self.cluster, self.store, settings, watch, now=lambda: next(self.times))
+        self.reconciler = Reconciler(
+            self.cluster, self.store, settings, watch, Skew(self.cluster), now=lambda: next(self.times)
+        )
 
     def ask(self, **spec):
         body = a_body(**spec)
@@ -154,14 +157,55 @@ def test_an_upgrade_changes_no_template():
     world = World().ask()
     world.go()
     newer = dataclasses.replace(SETTINGS, runtime_image="example.com/runtime:2")
+    upgraded = World(newer, world.cluster)
 
-    assert World(newer, world.cluster).go() == []
+    assert upgraded.go() == [("status", "InferenceService", "simple")]
+    assert (upgraded.status["image"], upgraded.status["newerImage"]) == (
+        "example.com/runtime:1",
+        "example.com/runtime:2",
+    )
+    assert upgraded.go() == []
     assert [write for write in World(newer, world.cluster).ask(replicas=3).go() if write[1] != "InferenceService"] == [
         ("apply", "Deployment", "simple"),
         ("apply", "PodDisruptionBudget", "simple"),
     ]
     template = world.cluster.named("Deployment")["spec"]["template"]["spec"]
     assert template["containers"][0]["image"] == "example.com/runtime:1"
+
+
+def test_a_restart_takes_the_newer_image():
+    world = World().ask()
+    world.go()
+    newer = dataclasses.replace(SETTINGS, runtime_image="example.com/runtime:2")
+    upgraded = World(newer, world.cluster)
+    before = upgraded.cluster.named("Deployment")["spec"]["template"]["metadata"]["labels"]
+
+    upgraded.ask(restart="2026-01-01").go()
+
+    template = upgraded.cluster.named("Deployment")["spec"]["template"]
+    assert template["spec"]["containers"][0]["image"] == upgraded.status["image"] == "example.com/runtime:2"
+    assert template["metadata"]["labels"] != before, "pods are replaced where no image is newer, too"
+    assert "newerImage" not in upgraded.status
+
+
+def test_an_image_of_the_users_own_is_never_outdated():
+    world = World().ask(server={"image": "example.com/mine:1"})
+    world.go()
+    newer = dataclasses.replace(SETTINGS, runtime_image="example.com/runtime:2")
+    upgraded = World(newer, world.cluster)
+    upgraded.go()
+
+    assert upgraded.status["image"] == "example.com/mine:1"
+    assert "newerImage" not in upgraded.status
+
+
+@pytest.mark.parametrize(("uri", "claims"), [("s3://bucket/models", ["simple-models"]), ("pvc://claim/models", [])])
+def test_a_claim_that_nobody_mounts_is_not_made(uri, claims):
+    cache = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"size": "1Gi"}}
+    world = World().ask(modelRepository={"uri": uri, "cache": cache})
+    world.go()
+
+    assert [name for kind, _, name in world.cluster.objects if kind == "PersistentVolumeClaim"] == claims
 
 
 def test_a_changed_spec_gets_a_new_template_and_the_old_one_goes():
@@ -673,3 +717,24 @@ def test_an_event_when_service_is_lost():
     world.go()
 
     assert world.cluster.events == [("Normal", "Serving"), ("Warning", "CrashLoop"), ("Warning", "CrashLoop")]
+
+
+def test_a_definition_that_is_older_than_the_operator():
+    """The status that it can hold is written once, and then nothing any more."""
+
+    class Older(FakeCluster):
+        def status_schema(self):
+            return {"properties": {name: schema for name, schema in STATUS["properties"].items() if name != "image"}}
+
+        def apply_status(self, service, status):
+            if "image" in status:
+                raise ClusterError(422, "Invalid", ".status.image: field not declared in schema")
+            return super().apply_status(service, status)
+
+    world = World(cluster=Older()).ask()
+    world.go()
+
+    assert "image" not in world.status
+    assert world.status["observedGeneration"] == 1
+    world.go()
+    assert world.go() == []

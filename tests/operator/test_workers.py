@@ -14,6 +14,7 @@ from charonia_operator.observation import PodModels
 from charonia_operator.queue import WorkQueue
 from charonia_operator.reconcile import Reconciler
 from charonia_operator.resources import deployment
+from charonia_operator.skew import Skew
 from charonia_operator.store import Store
 from charonia_operator.survey import Survey
 from charonia_operator.workers import Workers
@@ -31,7 +32,7 @@ def workers(monkeypatch):
     cluster, store, queue = FakeCluster(), Store(), WorkQueue()
     models = ModelWatch(queue.add, every_seconds=30, ask=lambda _: PodModels())
     survey = Survey(cluster, store, SETTINGS)
-    reconciler = Reconciler(cluster, store, SETTINGS, models)
+    reconciler = Reconciler(cluster, store, SETTINGS, models, Skew(cluster))
     made = Workers(survey, store, queue, reconciler, SETTINGS, Leadership(cluster, "a"))
     yield made
     made.stop(5)

@@ -9,10 +9,12 @@ RESOURCE = ResourceKind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 
 
 def build(service: InferenceServiceSpec, settings: Settings, template: JSON) -> list[JSON]:  # noqa: ARG001
-    """A claim for `cache.persistentVolumeClaim` without `claimName`."""
+    """A claim for `cache.persistentVolumeClaim` without `claimName`, where models are copied."""
     repository = service.spec.model_repository
-    claim = repository.cache.persistent_volume_claim if repository else None
-    if repository is None or repository.cache.type != "PersistentVolumeClaim" or claim is None or claim.claim_name:
+    if repository is None or not repository.is_synced or repository.cache.type != "PersistentVolumeClaim":
+        return []
+    claim = repository.cache.persistent_volume_claim
+    if claim is None or claim.claim_name:
         return []
     built = child(RESOURCE, service)
     built["metadata"]["name"] = cache_claim_name(service)

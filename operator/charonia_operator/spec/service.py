@@ -32,6 +32,7 @@ class Spec:
     resources: ComputeResources = field(default_factory=ComputeResources)
     shared_memory: SharedMemory | None = None
     replicas: Annotated[int, Bounds(0, 1000)] = 1
+    restart: str = ""
     suspend: bool = False
     autoscaling: Autoscaling | None = None
     disruption: Disruption = field(default_factory=Disruption)
