@@ -204,7 +204,7 @@ class _Synchronisation:
         if not self._target.name:
             raise LocationError(f"{self._target} cannot be made to show a repository: name a directory in it")
         place = Path(options.store) if options.store else self._target.with_name(f".{self._target.name}.store")
-        retries = Retries(stopping=self._stopping, folder=access.folder)
+        retries = Retries(stopping=self._stopping, folder=access.folder, refused=self._progress.refuse)
         source = f"{options.endpoint}|{location.endpoint}|{location.uri}"
         return Mirror(store, Generations(place, self._target), options.mirror_options(source), retries, self._progress)
 

@@ -145,6 +145,11 @@ def wait_for(condition, seconds=20):
         time.sleep(0.02)
 
 
+def listens(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_watch_follows_and_ends_with_a_signal(place, tmp_path):
     with watching(place, tmp_path) as process:
         wait_for((tmp_path / "models/a").exists)
@@ -177,6 +182,22 @@ def test_the_status_over_http(place, tmp_path):
         assert told()["revision"].startswith("sha256:")
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+def test_a_store_that_does_not_answer_is_told_while_it_is_asked_again(place, tmp_path):
+    port, nobody = free_port(), f"http://127.0.0.1:{free_port()}"
+    with watching(place, tmp_path, f"--status-port={port}", f"--endpoint={nobody}") as process:
+
+        def told():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+                return json.load(answer)["retrying"]
+
+        wait_for(lambda: listens(port) and told())
+        assert told()["reason"] == "Unreachable"
+        assert nobody in told()["message"]
+        assert "refused" in told()["message"]
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
 
 
 def test_a_port_that_is_taken(place, tmp_path):

@@ -33,6 +33,15 @@ class Counts:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A store that does not answer and is asked again: the cause, in words, and for how long that has lasted."""
+
+    cause: str
+    message: str
+    seconds: float
+
+
 class Progress:
     """Safe to use from several threads."""
 
@@ -40,6 +49,7 @@ class Progress:
         self._clock = clock
         self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
+        self._refused: tuple[str, str, float] | None = None
         self._since = self._moved_at = clock()
 
     def enter(self, phase: str, **totals: int) -> None:
@@ -50,11 +60,13 @@ class Progress:
             if phase == "Downloading":
                 self._since = self._moved_at = self._clock()
             self._values.update(totals, phase=phase)
+            self._refused = None
 
     def add(self, *, objects: int = 0, received: int = 0) -> None:
         """So many objects are whole, so many bytes arrived."""
         with self._lock:
             self._moved_at = self._clock()
+            self._refused = None
             for name, more in (("objects_done", objects), ("bytes_done", received), ("fetched_bytes", received)):
                 self._values[name] = self._values.get(name, 0) + more
 
@@ -62,6 +74,20 @@ class Progress:
         """Bytes that arrived turned out useless."""
         with self._lock:
             self._values["bytes_done"] = self._values.get("bytes_done", 0) - received
+
+    def refuse(self, cause: str, message: str) -> None:
+        """The store does not answer, and will be asked again. Holds until something arrives or a phase begins."""
+        with self._lock:
+            since = self._refused[2] if self._refused else self._clock()
+            self._refused = (cause, message, since)
+
+    def refusal(self) -> Refusal | None:
+        """What the store is asked again for; None while it answers."""
+        with self._lock:
+            if self._refused is None:
+                return None
+            cause, message, since = self._refused
+            return Refusal(cause, message, self._clock() - since)
 
     def idle_seconds(self) -> float:
         """How long nothing has happened."""

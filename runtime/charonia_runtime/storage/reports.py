@@ -70,9 +70,15 @@ class Report:
 
     def status(self, progress: Progress) -> dict[str, Any]:
         """The document of the status file."""
-        counts = progress.counts()
+        counts, refusal = progress.counts(), progress.refusal()
+        again = refusal and {
+            "reason": refusal.cause,
+            "message": refusal.message[:_LONGEST_MESSAGE],
+            "seconds": round(refusal.seconds),
+        }
         return {
             "phase": counts.phase,
+            "retrying": again,
             "reason": self.reason,
             "message": self.message,
             "revision": self.revision,

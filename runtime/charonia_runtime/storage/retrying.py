@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from charonia_runtime.storage.access import CredentialsFolder
-from charonia_runtime.storage.failures import DeniedError, StoppedError, UnreachableError
+from charonia_runtime.storage.failures import DeniedError, StoppedError, StorageError, UnreachableError
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 class Retries:
     """
     How often and how patiently. `stopping` ends every wait; what was refused is asked again at once where `folder` has
-    other credentials by then.
+    other credentials by then. `refused` is told the cause and the words of each refusal that is waited out.
 
     Waits double from `first_seconds` to `most_seconds`, each cut by a random part of its half, so that many servers
     that were refused together do not come back together.
@@ -29,6 +29,7 @@ class Retries:
     most_seconds: float = 20.0
     stopping: threading.Event = field(default_factory=threading.Event)
     folder: CredentialsFolder | None = None
+    refused: Callable[[str, str], None] | None = None
 
     def run(self, call: Callable[[], Result]) -> Result:
         """What `call` returns. Raises its last StorageError, or StoppedError."""
@@ -38,13 +39,13 @@ class Retries:
             try:
                 return call()
             except UnreachableError as error:
-                self._wait(attempt, error.retry_after_seconds, error.message)
+                self._wait(attempt, error.retry_after_seconds, error)
             except DeniedError as error:
                 if self.folder and used and self.folder.changed(used):
                     continue
                 if not error.expired:
                     raise
-                self._wait(attempt, 0, error.message)
+                self._wait(attempt, 0, error)
         self.check()
         return call()
 
@@ -53,9 +54,11 @@ class Retries:
         if self.stopping.is_set():
             raise StoppedError("stopped before the copy was complete")
 
-    def _wait(self, attempt: int, asked_seconds: float, why: str) -> None:
+    def _wait(self, attempt: int, asked_seconds: float, error: StorageError) -> None:
+        if self.refused:
+            self.refused(error.cause, error.message)
         seconds = min(self.first_seconds * 2 ** (attempt - 1), self.most_seconds)
         seconds *= 1 - random.random() / 2  # noqa: S311 - spreads load, hides nothing
         seconds = max(seconds, min(asked_seconds, self.most_seconds))
-        logger.debug("trying again in %.1f s: %s", seconds, why)
+        logger.debug("trying again in %.1f s: %s", seconds, error.message)
         self.stopping.wait(seconds)

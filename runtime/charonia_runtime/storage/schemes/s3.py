@@ -164,7 +164,8 @@ class Store:
         except botocore.exceptions.SSLError as error:
             raise DeniedError(f"the service's certificate is not trusted: {error}") from error
         except _NO_ANSWER as error:
-            raise UnreachableError(f"no answer from {self._client.meta.endpoint_url}: {error}") from error
+            why = getattr(error, "kwargs", {}).get("error", error)  # botocore's own words leave the cause out
+            raise UnreachableError(f"no answer from {self._client.meta.endpoint_url}: {why}") from error
         except (botocore.exceptions.NoCredentialsError, botocore.exceptions.CredentialRetrievalError) as error:
             raise CredentialsError(str(error)) from error
         except botocore.exceptions.BotoCoreError as error:
