@@ -4,16 +4,24 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from charonia_operator.naming import JSON
 from charonia_operator.pod.packages import INSTALL
 from charonia_operator.pod.server import SERVER
 from charonia_operator.pod.sync import SYNC, WATCH
-from charonia_operator.reasons import Reason, remedy_of
+from charonia_operator.reasons import Reason
+from charonia_operator.remedies import advice, sentences
+from charonia_operator.spec.service import InferenceServiceSpec
 
-_LONGEST_MESSAGE = 2000
+_LONGEST_SUMMARY = 600
+_LONGEST_WORDS = 2000
+_PATIENCE_SECONDS = 20.0
+"""For so long a failure that may end by itself is no reason to call for help."""
+_USUAL_START_SECONDS = 4.0
 _PULL_FAILURES = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
+_START_FAILURES = {"StartError", "ContainerCannotRun"}
 _STAGES = {
     SYNC: Reason.SYNCING,
     WATCH: Reason.SYNCING,
@@ -36,31 +44,36 @@ _OF_THE_REPOSITORY = {
     "DiskFailed": Reason.DISK_FAILED,
 }
 """The causes that `charonia sync` gives as its last words; others are no more than failures."""
-_OTHER_EACH_TIME = re.compile(r"; request [^;)\s]+|(?<=\w) object at 0x[0-9a-f]+")
+_OTHER_EACH_TIME = re.compile(
+    r"; request [^;)\s]+|(?<=\w) object at 0x[0-9a-f]+|^[IWEF]\d{4} [\d:.]+ \d+ |\d{4}-\d\d-\d\d[T ][\d:.,]+Z? ?",
+    re.MULTILINE,
+)
 """Parts of messages that would make the same failure news at each try; they are in the pod's log."""
+_ROUND_A_PULL = re.compile(r'^Back-off pulling image "[^"]*"(: \w+: )?|rpc error: code = \w+ desc = ')
+"""What the kubelet puts round a registry's answer, but not at each try."""
+_ROUND_A_START = re.compile(r"^.*unable to start container process: |: unknown$", re.DOTALL)
+_SPEAKS_OF_AN_ERROR = re.compile(r"error|unrecognized|invalid|cannot|failed", re.IGNORECASE)
 _PASSING = {
     Reason.REPOSITORY_UNREACHABLE,
     Reason.REPOSITORY_CHANGING,
     Reason.SYNC_FAILED,
     Reason.VOLUME_NOT_MOUNTED,
+    Reason.SANDBOX_FAILED,
 }
 """Failures that may end without anybody's help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a pod does not serve. `stuck`: somebody must do something."""
+    """Why a pod does not serve."""
 
     pod: str
     node: str
     container: str
     reason: str
     message: str
-
-    @property
-    def stuck(self) -> bool:
-        """Whether it needs a human."""
-        return self.reason not in _PASSING
+    stuck: bool = True
+    """Whether somebody must do something."""
 
     @property
     def of_the_repository(self) -> bool:
@@ -68,16 +81,31 @@ class Failure:
         return self.container in {SYNC, WATCH}
 
 
-def failure_of(pod: Mapping[str, Any], events: Sequence[Mapping[str, Any]] = ()) -> Failure | None:
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """A failure as a pod or an event tells it, before the spec is asked what to do about it."""
+
+    container: str
+    reason: str
+    words: str
+    since: str = ""
+    """When what failed was begun, empty where that is unknown."""
+
+
+def failure_of(
+    pod: Mapping[str, Any], service: InferenceServiceSpec, now: str, events: Sequence[Mapping[str, Any]] = ()
+) -> Failure | None:
     """What keeps a pod from serving, or None. `events` are the cluster's about this pod."""
     status = pod.get("status", {})
     found = _unschedulable(status) or _of_containers(status) or _of_events(events) or _evicted(status)
-    if found is None:
-        return None
-    container, reason, message = found
-    text = advised(message, reason)
-    node = pod.get("spec", {}).get("nodeName", "")
-    return Failure(pod["metadata"]["name"], node, container, reason, text)
+    return _failure(pod, service, found, seconds_between(found.since, now)) if found else None
+
+
+def failure_of_copy(
+    pod: Mapping[str, Any], service: InferenceServiceSpec, cause: str, words: str, seconds: float
+) -> Failure:
+    """What `charonia sync` says of a store that has not answered for some seconds, and is asked again."""
+    return _failure(pod, service, _Finding(SYNC, reason_of(cause), words), seconds)
 
 
 def reason_of(cause: str) -> Reason:
@@ -85,10 +113,41 @@ def reason_of(cause: str) -> Reason:
     return _OF_THE_REPOSITORY.get(cause, Reason.SYNC_FAILED)
 
 
-def advised(message: str, reason: str) -> str:
-    """A failure's message, without what differs at each try, and what to do."""
-    told = _OTHER_EACH_TIME.sub("", message.strip())[-_LONGEST_MESSAGE:]
-    return f"{told} {remedy_of(reason)}".strip()
+def explained(service: InferenceServiceSpec, reason: str, words: str) -> tuple[str, str]:
+    """
+    Return the reason and the text of a failure: a summary, what to do, and then the rest of the words.
+
+    In this order, because what is too long is cut at its end.
+    """
+    told = _OTHER_EACH_TIME.sub("", words.strip())
+    better, remedy = advice(service, reason, told)
+    summary = _summary(told)
+    text = sentences(summary, remedy)
+    return better, text if summary == told else f"{text} Last words: {told[-_LONGEST_WORDS:]}"
+
+
+def seconds_between(since: str, now: str) -> float:
+    """From one time to another, both in RFC 3339; 0 where one of them is none."""
+    try:
+        return (datetime.fromisoformat(now) - datetime.fromisoformat(since)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _failure(pod: Mapping[str, Any], service: InferenceServiceSpec, found: _Finding, seconds: float) -> Failure:
+    reason, text = explained(service, found.reason, found.words)
+    stuck = reason not in _PASSING or seconds >= _PATIENCE_SECONDS
+    node = pod.get("spec", {}).get("nodeName", "")
+    return Failure(pod["metadata"]["name"], node, found.container, reason, text, stuck)
+
+
+def _summary(words: str) -> str:
+    """The line of a log that says most: the last one that speaks of an error, else the last one."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    telling = [line for line in lines if _SPEAKS_OF_AN_ERROR.search(line)]
+    return (telling or lines)[-1][:_LONGEST_SUMMARY]
 
 
 def stage_of(pod: Mapping[str, Any]) -> str:
@@ -117,12 +176,18 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def waits_for_volumes(pod: Mapping[str, Any]) -> bool:
+def waits_to_start(pod: Mapping[str, Any]) -> bool:
     """Whether the kubelet has the pod but no container has begun: only the cluster's events say why."""
     containers = _containers(pod.get("status", {}))
     waiting = [each.get("state", {}).get("waiting", {}).get("reason", "") for each in containers]
     scheduled = bool(pod.get("spec", {}).get("nodeName"))
     return scheduled and bool(waiting) and all(each in {"ContainerCreating", "PodInitializing"} for each in waiting)
+
+
+def waits_too_long_to_start(pod: Mapping[str, Any], now: str) -> bool:
+    """Whether that has lasted for longer than volumes and networks usually take."""
+    begun = pod.get("status", {}).get("startTime")
+    return waits_to_start(pod) and (begun is None or seconds_between(str(begun), now) >= _USUAL_START_SECONDS)
 
 
 def _containers(status: Mapping[str, Any]) -> list[JSON]:
@@ -133,26 +198,26 @@ def _goes_on(container: Mapping[str, Any]) -> bool:
     return bool(container["name"] == WATCH)
 
 
-def _unschedulable(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def _unschedulable(status: Mapping[str, Any]) -> _Finding | None:
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            message = condition.get("message", "")
-            gpu = "gpu" in message.lower() or "nvidia.com/mig-" in message
-            return "", Reason.INSUFFICIENT_GPU if "Insufficient" in message and gpu else Reason.UNSCHEDULABLE, message
+            return _Finding("", Reason.UNSCHEDULABLE, condition.get("message", ""))
     return None
 
 
-def _of_containers(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def _of_containers(status: Mapping[str, Any]) -> _Finding | None:
     for container in _containers(status):
         name, state = container["name"], container.get("state", {})
         waiting = state.get("waiting", {})
         reason, message = waiting.get("reason", ""), waiting.get("message", "")
         if reason in _PULL_FAILURES:
-            return name, Reason.IMAGE_PULL_FAILED, f"{container.get('image', '')}: {message or reason}"
+            words = _ROUND_A_PULL.sub("", message) or reason
+            return _Finding(name, Reason.IMAGE_PULL_FAILED, f"{container.get('image', '')}: {words}")
         if reason == "CreateContainerConfigError":
-            return name, Reason.SECRET_MISSING if "secret" in message else Reason.CONFIGURATION_MISSING, message
+            secret = "secret" in message.lower()
+            return _Finding(name, Reason.SECRET_MISSING if secret else Reason.CONFIGURATION_MISSING, message)
         if reason in {"CreateContainerError", "RunContainerError"}:
-            return name, Reason.CONTAINER_CANNOT_START, message
+            return _Finding(name, Reason.CONTAINER_CANNOT_START, _ROUND_A_START.sub("", message))
         is_first = container in (status.get("initContainerStatuses") or [])
         ended = state.get("terminated") or _failed_try(container, is_first=is_first)
         if ended.get("exitCode", 0) != 0:
@@ -175,33 +240,37 @@ def _failed_try(container: Mapping[str, Any], *, is_first: bool) -> Mapping[str,
     return {}
 
 
-def _of_exit(name: str, ended: Mapping[str, Any]) -> tuple[str, str, str]:
+def _of_exit(name: str, ended: Mapping[str, Any]) -> _Finding:
     """A container has failed: by its name, its last words and its exit code."""
-    words = ended.get("message", "") or f"exit code {ended.get('exitCode')}"
+    words, since = ended.get("message", "") or f"exit code {ended.get('exitCode')}", str(ended.get("startedAt") or "")
     if ended.get("reason") == "OOMKilled":
-        return name, Reason.OUT_OF_MEMORY, f"{name} was killed: it used more memory than its limit."
+        return _Finding(name, Reason.OUT_OF_MEMORY, f"{name} was killed: it used more memory than its limit.")
+    if ended.get("reason") in _START_FAILURES:
+        return _Finding(name, Reason.CONTAINER_CANNOT_START, _ROUND_A_START.sub("", words))
     if name in {SYNC, WATCH}:
         report = _report(words)
         cause = str(report.get("reason", ""))
-        return name, reason_of(cause), str(report.get("message", words))
+        return _Finding(name, reason_of(cause), str(report.get("message", words)), since)
     if name == INSTALL:
-        return name, Reason.PACKAGES_FAILED, words
-    return name, Reason.CRASH_LOOP, f"{name} ended: {words}"
+        return _Finding(name, Reason.PACKAGES_FAILED, words)
+    return _Finding(name, Reason.CRASH_LOOP, f"{name} ended: {words}")
 
 
-def _of_events(events: Sequence[Mapping[str, Any]]) -> tuple[str, str, str] | None:
-    """The volumes that a pod waits for are told in events alone."""
+def _of_events(events: Sequence[Mapping[str, Any]]) -> _Finding | None:
+    """What a pod waits for before its first container is told in events alone: volumes, and its sandbox."""
     for event in events:
-        if event.get("reason") in {"FailedMount", "FailedAttachVolume"}:
-            message = event.get("message", "")
-            missing = "secret" in message and "not found" in message
-            return "", Reason.SECRET_MISSING if missing else Reason.VOLUME_NOT_MOUNTED, message
+        message, since = event.get("message", ""), str(event.get("firstTimestamp") or "")
+        if event.get("reason") in {"FailedMount", "FailedAttachVolume"} and not message.startswith("Unable to attach"):
+            return _Finding("", Reason.VOLUME_NOT_MOUNTED, message, since)
+        if event.get("reason") == "FailedCreatePodSandBox":
+            return _Finding("", Reason.SANDBOX_FAILED, message, since)
     return None
 
 
-def _evicted(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def _evicted(status: Mapping[str, Any]) -> _Finding | None:
     if status.get("phase") == "Failed":
-        return "", status.get("reason", "") or Reason.POD_FAILED, status.get("message", "") or "the pod failed"
+        words = status.get("message", "") or "the pod failed"
+        return _Finding("", status.get("reason", "") or Reason.POD_FAILED, words)
     return None
 
 

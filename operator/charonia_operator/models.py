@@ -4,22 +4,27 @@ What the pods tell of their models over the v2 protocol, asked in the background
 A server that asks its clients for a token lists its models on the metrics port: the operator has no tokens.
 """
 
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 from charonia_operator.naming import Key
-from charonia_operator.observation import CopyState, ModelState, PodModels
+from charonia_operator.observation import CopyProgress, CopyState, ModelState, PodModels
 
 _TIMEOUT_SECONDS = 3.0
+_FIRST_PAUSE_SECONDS = 1.0
+"""Pauses between questions to pods of which something is to come double from here."""
+_LONGEST_COPYING_PAUSE_SECONDS = 10.0
 _LONGEST_ANSWER_BYTES = 8 << 20
 _INDEX = "/v2/repository/index"
 _STATES = {"READY": "Ready", "LOADING": "Loading", "UNLOADING": "Unloading", "UNAVAILABLE": "Unavailable"}
+_UNKNOWN_PHASE = "Copying"
 _ASKED_PODS = 16
 """Of many equal pods so many are asked."""
 
@@ -33,13 +38,19 @@ class Target:
     port: int
     is_metrics_port: bool = False
     status_port: int = 0
-    """Of the container that follows the bucket, where there is one."""
+    """Of the container that copies the models or follows the bucket, where there is one."""
+    is_copying: bool = False
+    """The server has not started: only the copy can be asked about."""
+    is_ready: bool = False
+    """As the kubelet sees it. A pod that becomes ready is another target, and so is asked at once."""
 
 
 @dataclass(slots=True)
 class _Asked:
     targets: tuple[Target, ...] = ()
+    wanted: tuple[Target, ...] = ()
     at: float = float("-inf")
+    pause: float = _FIRST_PAUSE_SECONDS
     reports: Mapping[str, PodModels] = field(default_factory=dict)
     busy: bool = False
 
@@ -69,15 +80,24 @@ class ModelWatch:
         wanted = tuple(targets[:_ASKED_PODS])
         with self._lock:
             asked = self._asked.setdefault(key, _Asked())
-            due = asked.targets != wanted or self._clock() - asked.at >= self._every_seconds
-            begin = due and not asked.busy
+            asked.wanted = wanted
+            due = asked.targets != wanted or self._clock() - asked.at >= asked.pause
+            begin = due and bool(wanted) and not asked.busy
             if begin:
+                if asked.targets != wanted:
+                    asked.pause = min(_FIRST_PAUSE_SECONDS, self._every_seconds)
                 asked.targets, asked.at, asked.busy = wanted, self._clock(), True
             names = {target.pod for target in wanted}
             reports = {pod: report for pod, report in asked.reports.items() if pod in names}
         if begin:
             self._pool.submit(self._ask_all, key, wanted)
         return reports
+
+    def pause(self, key: Key) -> float:
+        """After how many seconds the service's pods are to be asked again."""
+        with self._lock:
+            asked = self._asked.get(key)
+            return asked.pause if asked and asked.wanted else self._every_seconds
 
     def forget(self, key: Key) -> None:
         """The service is gone."""
@@ -95,31 +115,67 @@ class ModelWatch:
             if asked is None:
                 return
             asked.busy = False
-            differ, asked.reports = asked.reports != reports, reports
-        if differ:
+            asked.pause = self._pause_after(asked.pause, reports.values())
+            news = asked.reports != reports or asked.wanted != targets
+            asked.reports = reports
+        if news:
             self._changed(key)
+
+    def _pause_after(self, last: float, reports: Iterable[PodModels]) -> float:
+        told = list(reports)
+        if all(_is_settled(report) for report in told):
+            return self._every_seconds
+        copying = any(report.progress for report in told)
+        longest = _LONGEST_COPYING_PAUSE_SECONDS if copying else self._every_seconds
+        return min(last * 2, longest, self._every_seconds)
+
+
+def _is_settled(report: PodModels) -> bool:
+    """Whether nothing else is to be expected of a pod soon."""
+    if report.progress or (report.error and not report.refused):
+        return False
+    return all(model.state == "Ready" for model in report.models)
 
 
 def ask_pod(target: Target) -> PodModels:
-    """Ask a pod for its models and, where it follows its bucket, for how that goes."""
+    """Ask a pod for its models and, where it copies or follows its bucket, for how that goes."""
+    if target.is_copying:
+        return PodModels(progress=ask_for_progress(target) or CopyProgress(_UNKNOWN_PHASE))
     report = ask_for_models(target)
     return replace(report, copy=ask_for_copy(target)) if target.status_port else report
 
 
 def ask_for_copy(target: Target) -> CopyState | None:
     """Read the status of `charonia sync --watch`; None where it does not answer, or has not copied anything yet."""
-    connection = HTTPConnection(target.address, target.status_port, timeout=_TIMEOUT_SECONDS)
     try:
-        connection.request("GET", "/")
-        told = json.loads(connection.getresponse().read(_LONGEST_ANSWER_BYTES))
+        told = _status_page(target)
         cause, revision = str(told["reason"]), str(told["revision"])
         state = CopyState(cause, str(told["message"]), revision, told["objects"]["total"], told["bytes"]["total"])
-    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+    except _NO_STATUS:
         return None
     else:
         return state if cause and revision else None
-    finally:
-        connection.close()
+
+
+def ask_for_progress(target: Target) -> CopyProgress | None:
+    """Read the status of `charonia sync --once`; None where it does not answer, as in pods of older operators."""
+    try:
+        told = _status_page(target)
+        total, done, again = int(told["bytes"]["total"]), int(told["bytes"]["done"]), told.get("retrying") or {}
+        cause, message, seconds = str(again.get("reason", "")), str(again.get("message", "")), again.get("seconds", 0)
+        return CopyProgress(str(told["phase"]), total, done, cause, message, float(seconds))
+    except _NO_STATUS:
+        return None
+
+
+_NO_STATUS = (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError)
+
+
+def _status_page(target: Target) -> Any:
+    connection = HTTPConnection(target.address, target.status_port, timeout=_TIMEOUT_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", "/")
+        return json.loads(connection.getresponse().read(_LONGEST_ANSWER_BYTES))
 
 
 def ask_for_models(target: Target) -> PodModels:

@@ -13,6 +13,8 @@ class Reason(StrEnum):
 
     # all is well, or on its way
     SERVING = "Serving"
+    UPDATE_FAILED = "UpdateFailed"
+    DEGRADED = "Degraded"
     AVAILABLE = "Available"
     ALL_READY = "AllReady"
     SYNCED = "Synced"
@@ -41,20 +43,32 @@ class Reason(StrEnum):
     FORBIDDEN = "ForbiddenByPolicy"
     CRD_MISSING = "CRDMissing"
     NOT_ACCEPTED = "NotAccepted"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    POD_SECURITY = "PodSecurityViolation"
+    SERVICE_ACCOUNT_MISSING = "ServiceAccountMissing"
+    PRIORITY_CLASS_MISSING = "PriorityClassMissing"
+    RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
+    METRICS_MISSING = "MetricsMissing"
     # pods
     INSUFFICIENT_GPU = "InsufficientGPU"
+    GPU_PRODUCT_MISSING = "GPUProductMissing"
     UNSCHEDULABLE = "Unschedulable"
+    CLAIM_MISSING = "ClaimMissing"
+    CLAIM_NOT_BOUND = "ClaimNotBound"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a word
     CONFIGURATION_MISSING = "ConfigurationMissing"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+    SANDBOX_FAILED = "SandboxFailed"
     CONTAINER_CANNOT_START = "ContainerCannotStart"
+    RUNS_AS_ROOT = "RunsAsRoot"
     OUT_OF_MEMORY = "OutOfMemory"
     CRASH_LOOP = "CrashLoop"
     POD_FAILED = "PodFailed"
     DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
     # the repository
     REPOSITORY_DENIED = "RepositoryDenied"
+    REPOSITORY_NOT_TRUSTED = "RepositoryNotTrusted"
     REPOSITORY_NOT_FOUND = "RepositoryNotFound"
     REPOSITORY_EMPTY = "RepositoryEmpty"
     REPOSITORY_INVALID = "RepositoryInvalid"
@@ -76,13 +90,21 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """For people. `remedy` is part of the condition's message, too, where a pod has failed."""
+    """For people. `remedy` is what a condition's message says where `remedies` knows nothing closer to the cause."""
 
     meaning: str
     remedy: str
 
 
 TROUBLES: dict[Reason, Explanation] = {
+    Reason.UPDATE_FAILED: Explanation(
+        "Pods of the earlier spec serve on, because those of the changed spec cannot; `Stalled` has the cause.",
+        "Do what the condition Stalled says, or set the spec back.",
+    ),
+    Reason.DEGRADED: Explanation(
+        "Fewer pods serve than are wanted, or another part of the service fails; `Stalled` has the cause.",
+        "Do what the condition Stalled says.",
+    ),
     Reason.SPEC_INVALID: Explanation(
         "The operator or the API server refuses the spec, or what was made of it; children stay as they are.",
         "Correct the field that the message names.",
@@ -95,6 +117,27 @@ TROUBLES: dict[Reason, Explanation] = {
         "RBAC, a quota or an admission policy refuses an object.",
         "Grant the operator what the message names, or raise the quota.",
     ),
+    Reason.QUOTA_EXCEEDED: Explanation(
+        "A ResourceQuota of the namespace admits no more pods of this size.",
+        "Raise the quota, or lower spec.resources, spec.gpu.count or spec.replicas.",
+    ),
+    Reason.POD_SECURITY: Explanation(
+        "The namespace's Pod Security level does not admit the pods.",
+        "Take what the message names out of spec.podTemplate, or change the namespace's labels.",
+    ),
+    Reason.SERVICE_ACCOUNT_MISSING: Explanation(
+        "The pods' service account does not exist.", "Create it, or correct spec.serviceAccountName."
+    ),
+    Reason.PRIORITY_CLASS_MISSING: Explanation(
+        "The priority class does not exist.", "Create it, or correct spec.scheduling.priorityClassName."
+    ),
+    Reason.RUNTIME_CLASS_MISSING: Explanation(
+        "The runtime class does not exist.", "Create it, or correct spec.scheduling.runtimeClassName."
+    ),
+    Reason.METRICS_MISSING: Explanation(
+        "The autoscaler cannot read its metrics; the number of pods stays as it is.",
+        "Install metrics-server, or the adapter of the metric; spec.resources.requests must name cpu and memory.",
+    ),
     Reason.CRD_MISSING: Explanation(
         "`networking.gateway` is set, and the cluster has no Gateway API.",
         "Install its definitions, or use `networking.ingress`.",
@@ -104,6 +147,15 @@ TROUBLES: dict[Reason, Explanation] = {
     ),
     Reason.INSUFFICIENT_GPU: Explanation(
         "No node has enough free GPUs of that kind.", "Free GPUs, add nodes, or ask for fewer in spec.gpu."
+    ),
+    Reason.GPU_PRODUCT_MISSING: Explanation(
+        "No node has a GPU of one of the products.", "Correct spec.gpu.products, or add such a node."
+    ),
+    Reason.CLAIM_MISSING: Explanation(
+        "The volume claim does not exist.", "Create it, or correct spec.modelRepository.uri or .cache."
+    ),
+    Reason.CLAIM_NOT_BOUND: Explanation(
+        "The volume claim has no volume yet.", "See kubectl describe pvc: its storage class must provide a volume."
     ),
     Reason.UNSCHEDULABLE: Explanation(
         "No node fits: processors, memory, taints, affinity or a volume's zone.",
@@ -121,27 +173,39 @@ TROUBLES: dict[Reason, Explanation] = {
         "A ConfigMap, or a key of it, is missing.", "Create it; the pod starts within two minutes."
     ),
     Reason.VOLUME_NOT_MOUNTED: Explanation(
-        "The kubelet cannot mount a volume; it goes on trying.", "Check the claim and its storage class."
+        "The kubelet cannot mount a volume; it goes on trying.", "See kubectl describe pod, and the claim or driver."
+    ),
+    Reason.SANDBOX_FAILED: Explanation(
+        "The node cannot make the pod's network or sandbox; it goes on trying.", "See kubectl describe pod."
     ),
     Reason.CONTAINER_CANNOT_START: Explanation(
         "The container runtime cannot start a container.", "Check spec.server.command and the image."
+    ),
+    Reason.RUNS_AS_ROOT: Explanation(
+        "A container would run as root, which its security context forbids.",
+        "Set another user than 0 in spec.podTemplate.spec.securityContext.runAsUser.",
     ),
     Reason.OUT_OF_MEMORY: Explanation(
         "A container used more memory than its limit; what lies in /dev/shm counts.",
         "Raise spec.resources.limits.memory.",
     ),
     Reason.CRASH_LOOP: Explanation(
-        "The server ends again and again; the message has its last words.", "See kubectl logs --previous."
+        "The server ends again and again; the message has its last words.",
+        "Correct spec.server; kubectl logs --previous has more.",
     ),
     Reason.POD_FAILED: Explanation(
         "A pod has failed as a whole, for instance `Evicted` by its node.", "See kubectl describe pod."
     ),
     Reason.DEADLINE_EXCEEDED: Explanation(
-        "The pods were not ready in time.", "Raise spec.probes.startupTimeoutSeconds, or see what they wait for."
+        "The pods were not ready in time; the message says what they wait for.",
+        "Do what the message says, or raise spec.probes.startupTimeoutSeconds.",
     ),
     Reason.REPOSITORY_DENIED: Explanation(
         "The bucket refuses the credentials.",
         "Check the Secret of spec.modelRepository.credentials and the bucket's policy.",
+    ),
+    Reason.REPOSITORY_NOT_TRUSTED: Explanation(
+        "The certificate of the store is of no known authority.", "Check spec.modelRepository.caBundleRef."
     ),
     Reason.REPOSITORY_NOT_FOUND: Explanation("There is no such bucket or folder.", "Check spec.modelRepository.uri."),
     Reason.REPOSITORY_EMPTY: Explanation(

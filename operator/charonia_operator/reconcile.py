@@ -8,28 +8,29 @@ from typing import Any, Protocol
 
 from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
-from charonia_operator.diagnosis import failure_of, waits_for_volumes
-from charonia_operator.models import ModelWatch, Target
+from charonia_operator.diagnosis import is_ready, waits_to_start
+from charonia_operator.models import ModelWatch
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, is_owned_by, revision_name
-from charonia_operator.observation import Observation, PodModels, Problem
-from charonia_operator.pod.sync import status_port
+from charonia_operator.observation import Observation, Problem
+from charonia_operator.observing import Observer
 from charonia_operator.pod.template import pod_template
 from charonia_operator.reasons import Reason
-from charonia_operator.resources import children, controller_revision, deployment
+from charonia_operator.resources import children, controller_revision
 from charonia_operator.settings import Settings
 from charonia_operator.skew import Skew
 from charonia_operator.spec.reading import SpecError
 from charonia_operator.spec.service import InferenceServiceSpec
-from charonia_operator.status.building import build_status, condition_of, invalid_status
+from charonia_operator.status.building import build_status, invalid_status
 from charonia_operator.status.image import images
+from charonia_operator.status.news import News, is_well, news
 from charonia_operator.store import Store
 from charonia_operator.writing import ChildWriter, Observed, WritableCluster
 
 _log = logging.getLogger(__name__)
-_ROUTES = {"HTTPRoute", "GRPCRoute", "Ingress"}
 _SLOW_RETRY_SECONDS = 60.0
 """After a refusal that only a human can lift."""
-_POLL_WHILE_LOADING_SECONDS = 5.0
+_LOOK_AT_EVENTS_SECONDS = 5.0
+"""Between looks at the events of a pod that waits: nothing else tells of them."""
 
 
 class ClusterInterface(WritableCluster, Protocol):
@@ -69,8 +70,9 @@ class Reconciler:
         try:
             service = InferenceServiceSpec.parse(body)
         except SpecError as error:
-            self._write_status(body, invalid_status(body, str(error), self.now()))
-            return None
+            serving = sum(is_ready(pod) for pod in self.store.pods(key))
+            status = invalid_status(body, str(error), self.now(), serving)
+            return min(self._write_status(body, status), default=None)
         observed = {(kind.kind, child["metadata"]["name"]): (kind, child) for kind, child in self.store.children(key)}
         template = self._template(service, observed)
         wanted = children(service, self.settings, template)
@@ -82,13 +84,19 @@ class Reconciler:
         problems = [*self._unseen(service), *writer.write(wanted, observed)]
         if not problems:
             problems = writer.prune(observed)
-        seen = self._observe(service, problems)
+        seen = Observer(self.cluster, self.store, self.models, self.now).look(service, problems)
         status = build_status(service, seen, body.get("status") or {}, self.now())
-        self._write_status(body, status | images(template, pod_template(service, self.settings)))
-        if problems:
-            return _SLOW_RETRY_SECONDS
-        loading = any(model.state != "Ready" for report in seen.models.values() for model in report.models)
-        return _POLL_WHILE_LOADING_SECONDS if loading else self.settings.model_poll_seconds if seen.pods else None
+        status |= images(template, pod_template(service, self.settings))
+        return min([*self._pauses(key, seen), *self._write_status(body, status)], default=None)
+
+    def _pauses(self, key: Key, seen: Observation) -> Iterable[float]:
+        """After how many seconds something may have happened that no watch tells."""
+        if seen.problems:
+            yield _SLOW_RETRY_SECONDS
+        if any(waits_to_start(pod) for pod in seen.pods):
+            yield _LOOK_AT_EVENTS_SECONDS
+        if seen.pods:
+            yield self.models.pause(key)
 
     def _forget(self, key: Key) -> None:
         self.models.forget(key)
@@ -108,7 +116,7 @@ class Reconciler:
     def _unseen(self, service: InferenceServiceSpec) -> list[Problem]:
         """Kinds of children that the operator may not list: it works without, but repairs nothing."""
         return [
-            Problem(Reason.FORBIDDEN, f"{kind.kind}: {text}. Grant it in the operator's role.")
+            Problem(Reason.FORBIDDEN, f"{kind.kind}: {text}. Grant it in the operator's role.", kind.kind)
             for kind, text in self.store.unseen(service.namespace).items()
         ]
 
@@ -119,86 +127,42 @@ class Reconciler:
             return controller_revision.frozen_template(frozen[1])
         return pod_template(service, self.settings)
 
-    def _observe(self, service: InferenceServiceSpec, problems: Sequence[Problem]) -> Observation:
-        """Look at the children and pods as they are now."""
-        bodies = [body for _, body in self.store.children(_key(service))]
-        pods = [pod for pod in self.store.pods(_key(service)) if not pod["metadata"].get("deletionTimestamp")]
-        # Pods of the current revision first: what ails those is what the user asks about.
-        current = revision_name(service)
-        pods.sort(key=lambda pod: pod["metadata"]["labels"].get("serving.charonia.dev/revision") != current)
-        failures = [failure_of(pod, self._events_of(pod)) for pod in pods]
-        return Observation(
-            deployment=next((each for each in bodies if each["kind"] == deployment.RESOURCE.kind), None),
-            routes=[each for each in bodies if each["kind"] in _ROUTES],
-            pods=pods,
-            failures=[each for each in failures if each],
-            models=self._models_of(service, pods),
-            problems=problems,
-        )
-
-    def _events_of(self, pod: JSON) -> Sequence[JSON]:
-        try:
-            return self.cluster.events_of(pod) if waits_for_volumes(pod) else []
-        except ClusterError as error:
-            if error.passing:
-                raise
-            _log.warning("cannot read the events of pod %s: %s", pod["metadata"]["name"], error)
-            return []
-
-    def _models_of(self, service: InferenceServiceSpec, pods: Iterable[JSON]) -> Mapping[str, PodModels]:
-        guarded, ports = service.spec.access.type == "Token", service.spec.networking.ports
-        port = ports.metrics if guarded else ports.http
-        targets = [
-            Target(pod["metadata"]["name"], pod["status"]["podIP"], port, guarded, status_port(service))
-            for pod in pods
-            if pod.get("status", {}).get("podIP") and _serves(pod)
-        ]
-        return self.models.reports(_key(service), targets)
-
-    def _write_status(self, body: JSON, status: JSON) -> None:
-        """Write the status where it differs, and tell people of what matters to them."""
+    def _write_status(self, body: JSON, status: JSON) -> Sequence[float]:
+        """Write the status where it differs, and tell people. Where that is too often, returns when it may be done."""
         previous, status = body.get("status") or {}, self.skew.fitted(status)
         if status == previous:
-            return
+            return ()
+        told = news(previous, status)
+        wait = self._wait(body, previous, status, told)
+        if wait:
+            return (wait,)
         try:
             written = self.cluster.apply_status(body, status)
         except ClusterError as error:
             if error.status == 404:
-                return  # deleted meanwhile
+                return ()  # deleted meanwhile
             if not self.skew.explains(error):
                 raise
-            self._write_status(body, status)
-            return
+            return self._write_status(body, status)
         self.store.put(INFERENCE_SERVICE, written)
-        for warning, condition in _news(previous, status):
-            self._tell(body, warning, condition)
+        if told:
+            self._tell(body, told)
+        return ()
 
-    def _tell(self, body: JSON, warning: bool, condition: JSON) -> None:
-        """Record an Event, unless there were many: what goes to and fro shall not fill the API server's store."""
-        if not self.telling.allows((body["metadata"]["namespace"], body["metadata"]["name"])):
-            return
-        text, reason = condition["message"] or condition["reason"], condition["reason"]
+    def _wait(self, body: JSON, previous: Mapping[str, Any], status: JSON, told: News | None) -> float:
+        """How long to wait before a service that fails again and again is written about once more."""
+        key = body["metadata"]["namespace"], body["metadata"]["name"]
+        if previous.get("observedGeneration") != status["observedGeneration"]:
+            self.telling.forget(key)  # somebody has changed the spec, and waits for what comes of it
+        if is_well(previous) and is_well(status):
+            return 0.0
+        return self.telling.wait(key, 2 if told else 1)
+
+    def _tell(self, body: JSON, told: News) -> None:
+        """Record an Event."""
         try:
-            self.cluster.record_event(body, warning=warning, reason=reason, message=text, now=self.now())
+            self.cluster.record_event(
+                body, warning=told.warning, reason=told.reason, message=told.message, now=self.now()
+            )
         except ClusterError as error:
             _log.warning("cannot record an event: %s", error)
-
-
-def _news(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[tuple[bool, JSON]]:
-    """What is worth an Event: a service begins to serve, stops, or needs somebody. Each with whether it is bad."""
-    served, serves = condition_of(before, "Ready"), condition_of(after, "Ready")
-    begins_or_stops = (served.get("status") == "True") != (serves["status"] == "True")
-    if begins_or_stops:
-        yield serves["status"] != "True", serves
-    stuck, sticks = condition_of(before, "Stalled"), condition_of(after, "Stalled")
-    if sticks["status"] == "True" and (stuck.get("status"), stuck.get("reason")) != ("True", sticks["reason"]):
-        yield True, sticks
-
-
-def _key(service: InferenceServiceSpec) -> Key:
-    return service.namespace, service.name
-
-
-def _serves(pod: Mapping[str, Any]) -> bool:
-    statuses = pod.get("status", {}).get("containerStatuses") or []
-    return any(each["name"] == "server" and "running" in each.get("state", {}) for each in statuses)

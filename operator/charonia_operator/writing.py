@@ -9,6 +9,7 @@ from charonia_operator.cluster import ClusterError
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, ResourceKind, is_owned_by
 from charonia_operator.observation import Problem
 from charonia_operator.reasons import Reason
+from charonia_operator.remedies import advice, sentences
 from charonia_operator.resources import kinds
 from charonia_operator.spec.service import InferenceServiceSpec
 from charonia_operator.store import Store
@@ -60,7 +61,7 @@ class ChildWriter:
                 self.cluster.delete(kind, body)
                 self.store.remove(kind, body)
             except ClusterError as error:
-                problem = _problem(error, kind)
+                problem = _problem(error, kind, self.service)
                 problems += [problem] if problem else []
         return problems
 
@@ -78,7 +79,7 @@ class ChildWriter:
                 self._say("applying", kind, child)
                 self.store.applied(kind, child, self.cluster.apply(kind, child))
         except ClusterError as error:
-            return _problem(error, kind)
+            return _problem(error, kind, self.service)
         return None
 
     def _create(self, kind: ResourceKind, child: JSON) -> bool:
@@ -112,17 +113,18 @@ def _name_conflict(kind: ResourceKind, live: Mapping[str, Any]) -> Problem:
     text = (
         f"{kind.kind} {name} exists and is not this service's. Delete or rename it, or give the service another name."
     )
-    return Problem(Reason.NAME_CONFLICT, text)
+    return Problem(Reason.NAME_CONFLICT, text, kind.kind)
 
 
-def _problem(error: ClusterError, kind: ResourceKind) -> Problem | None:
+def _problem(error: ClusterError, kind: ResourceKind, service: InferenceServiceSpec) -> Problem | None:
     """What a refusal means. Raises it again where trying again may help."""
     if error.status == 404 and kind.optional:
         text = f"The cluster does not know {kind.kind} ({kind.api_version}): install its definition."
-        return Problem(Reason.CRD_MISSING, text)
+        return Problem(Reason.CRD_MISSING, text, kind.kind)
     if error.status in {403, 404} and "being terminated" in str(error):
         return None  # the namespace goes, and all that is in it
     if error.passing:
         raise error
     reasons = {403: Reason.FORBIDDEN, 422: Reason.SPEC_INVALID, 400: Reason.SPEC_INVALID}
-    return Problem(reasons.get(error.status, error.reason), f"{kind.kind}: {error}")
+    reason, remedy = advice(service, reasons.get(error.status, error.reason), str(error))
+    return Problem(reason, sentences(f"{kind.kind}: {error}", remedy), kind.kind)

@@ -1,47 +1,33 @@
 """What Argo CD and Flux make of a status: the script that the chart ships, run, and the rules of kstatus."""
 
-from pathlib import Path
-
-import lupa
 import pytest
 import yaml
 
-from charonia_operator.observation import ModelState, Observation, PodModels, Problem
+from charonia_operator.observation import ModelState, Observation, PodModels, Problem, RevisionPods
 from charonia_operator.reasons import Reason
 from charonia_operator.status.building import build_status, invalid_status
+from tests.support.gitops import FOLDER, health, kstatus
 from tests.support.inference_services import a_body, a_service
 
-GITOPS = Path(__file__).resolve().parents[2] / "charts/charonia/gitops"
 NOW = "2026-01-01T00:00:00Z"
+READY = {"metadata": {"name": "a-1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 GOOD, BAD = ModelState("a", "1", "Ready"), ModelState("a", "2", "Unavailable", "no such file")
-
-
-def health(resource):
-    """What Argo CD shows."""
-    (script,) = yaml.safe_load((GITOPS / "argocd-cm.yaml").read_text())["data"].values()
-    runtime = lupa.LuaRuntime(unpack_returned_tuples=True)
-    found = runtime.eval(f"function(obj) {script} end")(runtime.table_from(resource, recursive=True))
-    assert set(found) == {"status", "message"}
-    return found["status"], found["message"]
-
-
-def kstatus(resource):
-    """What Flux and `kubectl wait` of others compute, for kinds that they do not know."""
-    status = resource.get("status") or {}
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or []}
-    if status.get("observedGeneration") != resource["metadata"]["generation"]:
-        return "InProgress"
-    if conditions.get("Reconciling") == "True":
-        return "InProgress"
-    if conditions.get("Stalled") == "True":
-        return "Failed"
-    return "Current" if conditions.get("Ready") == "True" else "InProgress"
 
 
 def a_deployment(ready, replicas=1, *, updated=None, observed=1):
     updated = replicas if updated is None else updated
     counts = {"replicas": replicas, "readyReplicas": ready, "availableReplicas": ready, "updatedReplicas": updated}
     return {"kind": "Deployment", "metadata": {"generation": 1}, "status": {"observedGeneration": observed, **counts}}
+
+
+def seen(ready, replicas=1, *, updated=None, observed=1, **others):
+    """A service with its Service, and so many ready pods of the current revision."""
+    return Observation(
+        a_deployment(ready, replicas, updated=updated, observed=observed),
+        service={"kind": "Service"},
+        current=RevisionPods([READY] * ready),
+        **others,
+    )
 
 
 def resource(observation, **spec):
@@ -52,30 +38,30 @@ def resource(observation, **spec):
 CASES = {
     "a service that nobody has seen": (a_body(), "Progressing", "InProgress"),
     "another spec than was seen": (
-        {**a_body(), "status": {**resource(Observation(a_deployment(1)))["status"], "observedGeneration": 0}},
+        {**a_body(), "status": {**resource(seen(1))["status"], "observedGeneration": 0}},
         "Progressing",
         "InProgress",
     ),
     "a new one": (resource(Observation()), "Progressing", "InProgress"),
-    "pods that start": (resource(Observation(a_deployment(0))), "Progressing", "InProgress"),
+    "pods that start": (resource(seen(0)), "Progressing", "InProgress"),
     "one that serves": (
-        resource(Observation(a_deployment(1), models={"a-1": PodModels((GOOD,))})),
+        resource(seen(1, models={"a-1": PodModels((GOOD,))})),
         "Healthy",
         "Current",
     ),
-    "a rollout": (resource(Observation(a_deployment(1, 2, updated=1)), replicas=2), "Progressing", "InProgress"),
+    "a rollout": (resource(seen(1, 2, updated=1), replicas=2), "Progressing", "InProgress"),
     "a model that does not load": (
-        resource(Observation(a_deployment(1), models={"a-1": PodModels((GOOD, BAD))})),
+        resource(seen(1, models={"a-1": PodModels((GOOD, BAD))})),
         "Degraded",
         "Current",
     ),
     "something that is forbidden": (
-        resource(Observation(a_deployment(0, 0), problems=[Problem(Reason.FORBIDDEN, "no")])),
+        resource(seen(0, 0, problems=[Problem(Reason.FORBIDDEN, "no")])),
         "Degraded",
         "Failed",
     ),
     "a problem of one that serves": (
-        resource(Observation(a_deployment(1), problems=[Problem(Reason.NAME_CONFLICT, "no")])),
+        resource(seen(1, problems=[Problem(Reason.NAME_CONFLICT, "no")])),
         "Degraded",
         "Failed",
     ),
@@ -85,12 +71,12 @@ CASES = {
         "Failed",
     ),
     "one that was fixed, and is not yet made": (
-        resource(Observation(a_deployment(1, observed=0))),
+        resource(seen(1, observed=0)),
         "Progressing",
         "InProgress",
     ),
-    "a suspended one": (resource(Observation(a_deployment(0, 0)), suspend=True), "Suspended", "InProgress"),
-    "none wanted": (resource(Observation(a_deployment(0, 0)), replicas=0), "Suspended", "InProgress"),
+    "a suspended one": (resource(seen(0, 0), suspend=True), "Suspended", "InProgress"),
+    "none wanted": (resource(seen(0, 0), replicas=0), "Suspended", "InProgress"),
 }
 
 
@@ -105,7 +91,7 @@ def test_what_gitops_tools_show(case):
 
 
 def test_flux_waits():
-    kustomization = yaml.safe_load((GITOPS / "flux.yaml").read_text())
+    kustomization = yaml.safe_load((FOLDER / "flux.yaml").read_text())
 
     assert kustomization["kind"] == "Kustomization"
     assert kustomization["spec"]["wait"]

@@ -3,12 +3,13 @@
 import dataclasses
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from charonia_operator.models import ModelWatch, Target, ask_for_copy, ask_for_models, ask_pod, parse_index
-from charonia_operator.observation import CopyState, ModelState, PodModels
+from charonia_operator.observation import CopyProgress, CopyState, ModelState, PodModels
 from charonia_operator.status.model_list import summarize
 
 KEY = ("default", "a")
@@ -121,39 +122,152 @@ def test_hostile_names_are_cut():
     assert (len(model.name), len(model.version)) == (256, 64)
 
 
-def test_pods_are_asked_now_and_then():
-    """Again after a while, and at once when there are others; `changed` is called only for other answers."""
-    changes, asked, now = [], [], [0.0]
-    answers = {"a-1": PodModels(), "a-2": PodModels()}
+class Watched:
+    """A watch over pods whose answers the test chooses; its clock goes by hand."""
 
-    def ask(target):
-        asked.append(target.pod)
-        return answers[target.pod]
+    def __init__(self, **answers):
+        self.answers, self.changes, self.asked, self.now = answers, [], [], 0.0
+        self.watch = ModelWatch(self.changes.append, every_seconds=30, ask=self._ask, clock=lambda: self.now)
 
-    watch = ModelWatch(changes.append, every_seconds=30, ask=ask, clock=lambda: now[0])
-    first, second = Target("a-1", "10.0.0.1", 8000), Target("a-2", "10.0.0.2", 8000)
+    def _ask(self, target):
+        self.asked.append(target.pod)
+        return self.answers[target.pod]
 
-    def look(*targets):
-        reports = watch.reports(KEY, targets)
-        done = threading.Event()
+    def look(self, *targets):
+        """What is known, after which every question that was begun has its answer."""
+        reports = self.watch.reports(KEY, targets)
         for _ in range(16):
-            watch._pool.submit(lambda: None).result(5)
-        done.set()
+            self.watch._pool.submit(lambda: None).result(5)
         return reports
 
-    assert look(first) == {}
-    assert look(first) == {"a-1": PodModels()}
-    assert asked == ["a-1"]
-    assert changes == [KEY]
-    now[0] = 31.0
-    look(first)
-    assert asked == ["a-1", "a-1"]
-    assert changes == [KEY]
-    look(first, second)
-    assert asked[2:] == ["a-1", "a-2"]
-    assert look(second) == {"a-2": PodModels()}
-    watch.forget(KEY)
-    watch.stop()
+    def close(self):
+        self.watch.forget(KEY)
+        self.watch.stop()
+
+
+@pytest.fixture
+def watched():
+    made = []
+
+    def make(**answers):
+        made.append(Watched(**answers))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+FIRST, SECOND = Target("first", "10.0.0.1", 8000), Target("second", "10.0.0.2", 8000)
+WELL, LOADING = PodModels((ModelState("a", "1", "Ready"),)), PodModels((ModelState("a", "1", "Loading"),))
+
+
+def test_pods_are_asked_now_and_then(watched):
+    """Again after a while, and at once when there are others; `changed` is called only for other answers."""
+    watch = watched(first=WELL, second=WELL)
+
+    assert watch.look(FIRST) == {}
+    assert watch.look(FIRST) == {"first": WELL}
+    assert watch.asked == ["first"]
+    assert watch.changes == [KEY]
+    assert watch.watch.pause(KEY) == 30
+    watch.now = 31.0
+    watch.look(FIRST)
+    assert watch.asked == ["first", "first"]
+    assert watch.changes == [KEY]
+    watch.look(FIRST, SECOND)
+    assert watch.asked[2:] == ["first", "second"]
+    assert watch.look(SECOND) == {"second": WELL}
+
+
+def test_a_pod_that_becomes_ready_is_asked_at_once(watched):
+    """Before, its server may have run without listening."""
+    watch = watched(first=PodModels(error="refused"))
+    watch.look(FIRST)
+    watch.answers["first"] = WELL
+
+    watch.look(dataclasses.replace(FIRST, is_ready=True))
+
+    assert watch.look(dataclasses.replace(FIRST, is_ready=True)) == {"first": WELL}
+
+
+@pytest.mark.parametrize(
+    ("answer", "pauses"),
+    [
+        (LOADING, [2.0, 4.0, 8.0, 16.0, 30.0, 30.0]),
+        (PodModels(error="refused"), [2.0, 4.0, 8.0, 16.0, 30.0, 30.0]),
+        (PodModels(progress=CopyProgress("Downloading", 9, 1)), [2.0, 4.0, 8.0, 10.0, 10.0, 10.0]),
+        (PodModels(error="wants a token", refused=True), [30.0] * 6),
+        (WELL, [30.0] * 6),
+    ],
+)
+def test_pods_of_which_more_is_to_come_are_asked_again_soon(watched, answer, pauses):
+    watch, found = watched(first=answer), []
+    for _ in pauses:
+        watch.look(FIRST)
+        found.append(watch.watch.pause(KEY))
+        watch.now += found[-1]
+
+    assert found == pauses
+    assert len(watch.asked) == len(pauses)
+
+
+def test_others_that_come_while_pods_are_asked_are_not_forgotten(watched):
+    """The service is looked at again, whatever the first ones answer."""
+    watch, asked, go_on = watched(first=PodModels(), second=WELL), threading.Event(), threading.Event()
+    ask = watch.watch._ask
+
+    def wait(target):
+        asked.set()
+        assert go_on.wait(10)
+        return ask(target)
+
+    watch.look(FIRST)
+    watch.changes.clear()
+    watch.now, watch.watch._ask = 60.0, wait
+    watch.watch.reports(KEY, [FIRST])
+    assert asked.wait(10)
+    watch.watch.reports(KEY, [SECOND])
+    go_on.set()
+    deadline = time.monotonic() + 10
+    while not watch.changes and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    assert watch.changes == [KEY], "the first one told nothing new"
+    watch.look(SECOND)
+    assert watch.look(SECOND) == {"second": WELL}
+
+
+def test_a_service_without_pods_is_not_asked(watched):
+    watch = watched()
+
+    assert watch.look() == {}
+    assert watch.watch.pause(KEY) == 30
+
+
+PROGRESS = {
+    "phase": "Downloading", "reason": "", "revision": "", "bytes": {"total": 80, "done": 20}, "retrying": None,
+}  # fmt: skip
+AGAIN = {"reason": "Unreachable", "message": "no answer", "seconds": 7}
+
+
+def test_how_far_a_pod_is_that_copies(pod):
+    target = dataclasses.replace(pod["target"], status_port=pod["target"].port, is_copying=True)
+    pod["body"] = json.dumps(PROGRESS).encode()
+    assert ask_pod(target) == PodModels(progress=CopyProgress("Downloading", 80, 20))
+
+    pod["body"] = json.dumps({**PROGRESS, "retrying": AGAIN}).encode()
+    assert ask_pod(target).progress == CopyProgress("Downloading", 80, 20, "Unreachable", "no answer", 7.0)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"text", b'{"phase": "a", "bytes": 3}', b'{"bytes": {"total": []}}'])
+def test_a_pod_that_copies_and_says_nothing(pod, body):
+    """Such as one of an older operator: the copy goes on, and nobody knows how far it is."""
+    pod["body"] = body
+    target = dataclasses.replace(pod["target"], status_port=pod["target"].port, is_copying=True)
+
+    assert ask_pod(target) == PodModels(progress=CopyProgress("Copying"))
+    assert ask_pod(Target("a-1", "127.0.0.1", 0, status_port=1, is_copying=True)).progress == CopyProgress("Copying")
 
 
 def test_the_worst_state_counts():

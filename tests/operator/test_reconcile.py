@@ -4,112 +4,15 @@ import dataclasses
 
 import pytest
 
+from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
-from charonia_operator.models import ModelWatch, Target
-from charonia_operator.naming import INFERENCE_SERVICE, REVISION_LABEL, SERVICE_LABEL
-from charonia_operator.observation import CopyState, ModelState, PodModels
-from charonia_operator.reconcile import Reconciler
+from charonia_operator.models import Target
+from charonia_operator.naming import INFERENCE_SERVICE
+from charonia_operator.observation import CopyProgress, CopyState, ModelState, PodModels
 from charonia_operator.resources import deployment
-from charonia_operator.skew import Skew
-from charonia_operator.store import Store
 from tests.support.fake_cluster import FakeCluster
-from tests.support.inference_services import SETTINGS, a_body, crd_schema, faults_of
-
-KEY = ("default", "simple")
-LABELS = {"app.kubernetes.io/managed-by": "charonia-operator", SERVICE_LABEL: "simple"}
-
-
-STATUS = crd_schema()["properties"]["status"]
-"""A field that it lacks would be dropped by the API server, and written again at each pass."""
-
-
-class World:
-    """A cluster, and an operator that has seen all of it."""
-
-    def __init__(self, settings=SETTINGS, cluster=None, answer=None):
-        self.cluster = cluster or FakeCluster()
-        self.store = Store()
-        self.times = iter(f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z" for second in range(600))
-        self.asked = []
-        watch = ModelWatch(
-            self.asked.append, every_seconds=30, ask=lambda target: answer or PodModels(), clock=lambda: 0.0
-        )
-        watch._pool = Immediately()
-        self.reconciler = Reconciler(
-            self.cluster, self.store, settings, watch, Skew(self.cluster), now=lambda: next(self.times)
-        )
-
-    def ask(self, **spec):
-        body = a_body(**spec)
-        known = self.cluster.objects.get(("InferenceService", *KEY))
-        if known:
-            body["metadata"]["generation"] = known["metadata"]["generation"] + 1
-            body["status"] = known.get("status", {})
-        self.cluster.add(body)
-        return self
-
-    def go(self):
-        """A pass; what it wrote."""
-        self.cluster.fill(self.store)
-        self.cluster.writes.clear()
-        self.after = self.reconciler.reconcile(KEY)
-        if ("InferenceService", *KEY) in self.cluster.objects:
-            assert not self.status or faults_of(self.status, STATUS) == []
-        return list(self.cluster.writes)
-
-    @property
-    def status(self):
-        return self.cluster.named("InferenceService").get("status", {})
-
-    def condition(self, kind):
-        return next(each for each in self.status["conditions"] if each["type"] == kind)
-
-    def run_pods(self, count=1, **status):
-        """What the cluster's controllers do."""
-        deployment = self.cluster.named("Deployment")
-        numbers = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), count)
-        generation = deployment["metadata"].setdefault("generation", 1)
-        self.cluster.add({**deployment, "status": {"observedGeneration": generation, **numbers, **status}})
-        return self
-
-    def add_pod(self, name="simple-1", node="node-1", **status):
-        labels = {
-            **LABELS,
-            REVISION_LABEL: self.cluster.named("Deployment")["spec"]["template"]["metadata"]["labels"][REVISION_LABEL],
-        }
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"nodeName": node},
-        }
-        self.cluster.add({**pod, "status": status})
-        return self
-
-
-class Immediately:
-    def submit(self, function, *arguments):
-        function(*arguments)
-
-
-def serving():
-    sync = {
-        "name": "model-sync",
-        "state": {"terminated": {"exitCode": 0, "message": '{"revision": "sha256:ab", "objects": 3}'}},
-    }
-    return {
-        "podIP": "10.0.0.1",
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "initContainerStatuses": [sync],
-        "containerStatuses": [{"name": "server", "started": True, "state": {"running": {}}}],
-    }
-
-
-def failed(container, message, reason="Error", waiting="CrashLoopBackOff"):
-    state = {"waiting": {"reason": waiting}}
-    ended = {"terminated": {"exitCode": 1, "reason": reason, "message": message}}
-    status = {"name": container, "state": state, "lastState": ended, "image": "example.com/runtime:1"}
-    return {"containerStatuses" if container == "server" else "initContainerStatuses": [status]}
+from tests.support.inference_services import SETTINGS, a_body
+from tests.support.operator_world import KEY, STATUS, World, failed, serving
 
 
 def test_a_new_service_gets_its_children():
@@ -393,11 +296,19 @@ def test_events_that_may_not_be_read_or_written(error):
 def test_a_service_that_flaps_fills_no_store_with_events():
     world = World().ask()
     world.go()
-    for _ in range(12):
-        world.run_pods().go()
-        world.run_pods(0).go()
+    world.go()
+    told = [write for _ in range(12) for up in (True, False) for write in a_flap(world, up=up)]
 
     assert 0 < len(world.cluster.events) <= 10
+    assert len(world.cluster.events) + len(told) <= 11, "ten at once, and what makes the time go on is nobody's here"
+    assert world.after is not None
+    assert world.after <= 60.0, "it is told later"
+
+
+def a_flap(world, *, up):
+    """What is written when a pod becomes ready, or ceases to be."""
+    status = serving() if up else {**serving(), "conditions": []}
+    return [write for write in world.run_pods(int(up)).add_pod(**status).go() if write[0] == "status"]
 
 
 def test_children_of_a_service_that_is_gone_are_not_brought_back():
@@ -534,6 +445,89 @@ def test_a_container_that_has_come_further_has_not_failed():
     assert "lastFailure" not in world.status
 
 
+NOT_FOUND = 'exec: "nope": executable file not found in $PATH'
+IN_FULL = (
+    f"failed to create containerd task: runc create failed: unable to start container process: {NOT_FOUND}: unknown"
+)
+
+
+def test_a_command_that_cannot_start_is_one_failure_at_each_try():
+    """The kubelet shows it in three ways, one after the other."""
+    world = World().ask(server={"command": ["nope"]})
+    world.go()
+    ended = {"exitCode": 128, "reason": "StartError", "message": IN_FULL}
+    looks = [
+        {"state": {"waiting": {"reason": "RunContainerError", "message": IN_FULL}}},
+        {"state": {"terminated": ended}},
+        {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}},
+    ]
+    written = []
+    for _ in range(3):
+        for look in looks:
+            world.run_pods(0, replicas=1, updatedReplicas=1)
+            world.add_pod(containerStatuses=[{"name": "server", **look}])
+            written.append([write for write in world.go() if write[0] == "status"])
+
+    assert world.condition("Stalled")["reason"] == "ContainerCannotStart"
+    assert "spec.server.command[0]" in world.condition("Stalled")["message"]
+    assert world.cluster.events == [("Warning", "ContainerCannotStart")]
+    assert written[1:] == [[]] * 8
+
+
+def test_an_image_that_does_not_come_is_one_failure_at_each_try():
+    world = World().ask(server={"image": "a/b:1"})
+    world.go()
+    answer = "rpc error: code = NotFound desc = a/b:1: not found"
+    looks = [
+        {"reason": "ErrImagePull", "message": answer},
+        {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "a/b:1": ErrImagePull: {answer}'},
+    ]
+    written = []
+    for look in looks * 3:
+        world.run_pods(0, replicas=1, updatedReplicas=1)
+        world.add_pod(containerStatuses=[{"name": "server", "image": "a/b:1", "state": {"waiting": look}}])
+        written.append([write for write in world.go() if write[0] == "status"])
+
+    assert written[1:] == [[]] * 5
+    assert world.cluster.events == [("Warning", "ImagePullFailed")]
+
+
+def test_a_service_that_fails_in_turns_writes_little():
+    """Each try fails otherwise: ten writes at once, two a minute from then on, and the spec's author begins anew."""
+    clock = [0.0]
+    world = World()
+    world.reconciler = dataclasses.replace(world.reconciler, telling=Allowance(lambda: clock[0]))
+    world.ask().go()
+    ways = [PODS["CrashLoop"], PODS["OutOfMemory"], PODS["PythonDependenciesFailed"]]
+
+    def writes(seconds):
+        before, found = len(world.cluster.events), 0
+        for second in range(seconds):
+            clock[0] += 1.0
+            world.run_pods(0, replicas=1).add_pod(**ways[second % 3])
+            found += sum(write[0] == "status" for write in world.go())
+        return found + len(world.cluster.events) - before
+
+    assert writes(60) <= 12
+    assert writes(120) <= 4
+    world.ask()
+    assert writes(3) >= 4
+
+
+def test_what_is_too_long_of_an_event_is_cut_at_its_end():
+    """What to do stands before the rest of the words."""
+    world = World().ask()
+    world.go()
+    log = "\n".join([*(f"line {number} of a long log" for number in range(80)), "charonia: unrecognized option '--no'"])
+    world.run_pods(0, replicas=1, updatedReplicas=1).add_pod(**failed("server", log)).go()
+
+    (message,) = world.cluster.messages
+    assert message.startswith("Pod simple-1: charonia: unrecognized option '--no'. Take --no out of spec.server.args")
+    assert len(message) == 1000
+    assert message.endswith("…")
+    assert "line 79 of a long log" in world.condition("Stalled")["message"]
+
+
 def test_a_secret_that_is_missing_and_comes():
     """The pod's state says only that it waits; the cluster's events say for what."""
     world = World().ask()
@@ -586,7 +580,84 @@ def test_where_pods_are_asked_for_their_models(spec, port, beside):
 
     world.go()
 
-    assert asked == [Target("simple-1", "10.0.0.1", port, beside)]
+    assert asked == [Target("simple-1", "10.0.0.1", port, beside, is_ready=True)]
+
+
+def copying(name="model-sync"):
+    state = {"name": name, "started": True, "state": {"running": {}}}
+    return {"podIP": "10.0.0.1", "initContainerStatuses": [state]}
+
+
+@pytest.mark.parametrize(
+    ("progress", "words"),
+    [
+        (CopyProgress("Downloading", 80 << 30, 20 << 30), "simple-1: 20.0 GiB of 80.0 GiB (25 %)."),
+        (CopyProgress("Downloading", 1000, 999), "simple-1: 999 B of 1000 B (99 %)."),
+        (CopyProgress("Downloading", 0, 0), "simple-1: Downloading."),
+        (CopyProgress("Verifying", 9, 9), "simple-1: Verifying."),
+    ],
+)
+def test_how_far_a_copy_is(progress, words):
+    """Asked on the port of the container that copies, which needs no right."""
+    asked = []
+    world = World(answer=lambda target: asked.append(target) or PodModels(progress=progress)).ask()
+    world.go()
+    world.run_pods(0, replicas=1, updatedReplicas=1).add_pod(**copying())
+    world.go()
+    world.go()
+
+    assert asked == [Target("simple-1", "10.0.0.1", 0, status_port=8003, is_copying=True)]
+    assert world.condition("Ready")["reason"] == "Syncing"
+    assert words in world.condition("Ready")["message"]
+    assert words in world.condition("RepositorySynced")["message"]
+    assert world.condition("ModelsReady")["reason"] == "NoReadyPods"
+    assert world.after == 2.0
+
+
+def test_a_copy_in_the_nodes_network_has_no_port():
+    """Another pod of the node may have it."""
+    world = World().ask(podTemplate={"spec": {"hostNetwork": True}})
+    world.go()
+
+    template = world.cluster.named("Deployment")["spec"]["template"]["spec"]
+    assert not any(word.startswith("--status-port") for word in template["initContainers"][0]["command"])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status", "reason", "words"),
+    [
+        ([], "Unknown", "Creating", ""),
+        ([{"type": "ScalingActive", "status": "True"}], "True", "Available", ""),
+        ([{"type": "ScalingActive", "status": "False", "reason": "ScalingDisabled"}], "True", "Available", ""),
+        (
+            [{"type": "ScalingActive", "status": "False", "reason": "FailedGetResourceMetric",
+              "message": "unable to fetch metrics from resource metrics API: could not find (get pods.metrics.k8s.io)"}],
+            "False", "MetricsMissing", "Install metrics-server",
+        ),
+        (
+            [{"type": "ScalingActive", "status": "False", "reason": "FailedGetResourceMetric",
+              "message": "failed to get cpu utilization: missing request for cpu in container server of Pod a"}],
+            "False", "MetricsMissing", "Set spec.resources.requests.cpu",
+        ),
+        (
+            [{"type": "ScalingActive", "status": "False", "reason": "FailedGetPodsMetric",
+              "message": "unable to get metric nv_gpu_utilization: no custom metrics API (custom.metrics.k8s.io)"}],
+            "False", "MetricsMissing", "Install the adapter",
+        ),
+        ([{"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": "no"}],
+         "False", "FailedGetScale", "no"),
+    ],
+)  # fmt: skip
+def test_conditions_of_the_autoscaler(conditions, status, reason, words):
+    world = World().ask(autoscaling={"maxReplicas": 2, "metrics": [{"type": "CPU", "target": 70}]})
+    world.go()
+    live = world.cluster.named("HorizontalPodAutoscaler")
+    world.cluster.add({**live, "status": {"conditions": conditions}})
+    world.go()
+
+    found = world.condition("AutoscalerReady")
+    assert (found["status"], found["reason"]) == (status, reason)
+    assert words in found["message"]
 
 
 FOLLOWED = {"modelRepository": {"uri": "s3://bucket/models", "sync": {"mode": "Poll"}}}
@@ -633,7 +704,7 @@ def test_a_model_that_does_not_load():
     assert "b version 2: no such file" in world.condition("ModelsReady")["message"]
     assert world.condition("Ready")["status"] == "True", "the other one is served"
     assert (world.status["phase"], world.status["modelsReady"]) == ("Degraded", "1/2")
-    assert world.after == 5.0
+    assert world.after == 2.0, "it is asked again soon"
 
 
 @pytest.mark.parametrize(
@@ -702,7 +773,7 @@ def test_times_of_transitions():
     world.go()
     assert world.condition("Ready")["lastTransitionTime"] == first
 
-    world.run_pods()
+    world.run_pods().add_pod(**serving())
     world.go()
 
     assert world.condition("Ready")["lastTransitionTime"] != first
@@ -716,7 +787,7 @@ def test_an_event_when_service_is_lost():
     world.run_pods(0, replicas=1, updatedReplicas=1).add_pod(**PODS["CrashLoop"])
     world.go()
 
-    assert world.cluster.events == [("Normal", "Serving"), ("Warning", "CrashLoop"), ("Warning", "CrashLoop")]
+    assert world.cluster.events == [("Normal", "Serving"), ("Warning", "CrashLoop")]
 
 
 def test_a_definition_that_is_older_than_the_operator():

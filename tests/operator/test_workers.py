@@ -113,13 +113,17 @@ def test_a_pass_that_fails_is_tried_again(workers):
     eventually(lambda: workers.survey.cluster.named("Deployment"))
 
 
-def test_ten_times_in_ten_minutes():
+def test_ten_writes_at_once_and_two_a_minute_from_then_on():
     now = [0.0]
     allowance = Allowance(lambda: now[0])
 
-    assert [allowance.allows(KEY) for _ in range(12)] == [True] * 10 + [False] * 2
-    assert allowance.allows(("default", "other"))
-    now[0] = 600.0
-    assert allowance.allows(KEY)
+    assert [allowance.wait(KEY, 2) for _ in range(6)] == [0.0] * 5 + [60.0]
+    assert allowance.wait(("default", "other"), 2) == 0.0
+    now[0] = 45.0
+    assert allowance.wait(KEY, 2) == 15.0
+    assert allowance.wait(KEY, 1) == 0.0
+    assert allowance.wait(KEY, 1) == 15.0
+    now[0] = 3600.0
+    assert [allowance.wait(KEY, 1) for _ in range(11)] == [0.0] * 10 + [30.0], "no more than ten are saved up"
     allowance.forget(KEY)
-    assert [allowance.allows(KEY) for _ in range(11)] == [True] * 10 + [False]
+    assert allowance.wait(KEY, 10) == 0.0

@@ -18,6 +18,8 @@ class FakeCluster:
         self.objects: dict[tuple[str, str, str], JSON] = {}
         self.writes: list[tuple[str, str, str]] = []
         self.events: list[tuple[str, str]] = []
+        self.messages: list[str] = []
+        """Of the events."""
         self.pod_events: list[JSON] = []
         self.refuse: dict[tuple[str, str], ClusterError] = {}
         self._versions = itertools.count(1)
@@ -89,6 +91,7 @@ class FakeCluster:
     def record_event(self, service: Mapping[str, Any], *, warning: bool, reason: str, message: str, now: str) -> None:
         self._meet("event", INFERENCE_SERVICE)
         self.events.append(("Warning" if warning else "Normal", reason))
+        self.messages.append(message)
 
     def _keep(self, body: JSON) -> JSON:
         metadata = body["metadata"]

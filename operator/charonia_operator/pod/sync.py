@@ -22,18 +22,31 @@ def sync_containers(service: InferenceServiceSpec, settings: Settings) -> list[J
     if repository is None or not repository.is_synced:
         return []
     arguments = sync_arguments(service, repository)
-    containers = [_container(SYNC, ["--once", *arguments], repository, settings)]
-    if repository.sync.mode == "Poll":
+    port = status_port(service)
+    page = [f"--status-port={port}"] if port else []
+    containers = [_container(SYNC, ["--once", *page, *arguments], repository, settings)]
+    if follows(service):
         pace = f"--interval-seconds={repository.sync.interval_seconds}"
-        following = ["--watch", pace, f"--status-port={status_port(service)}", *arguments]
+        following = ["--watch", pace, *page, *arguments]
         containers.append(_container(WATCH, following, repository, settings) | {"restartPolicy": "Always"})
     return containers
 
 
+def follows(service: InferenceServiceSpec) -> bool:
+    """Whether a container beside the server follows the bucket."""
+    repository = service.spec.model_repository
+    return repository is not None and repository.is_synced and repository.sync.mode == "Poll"
+
+
 def status_port(service: InferenceServiceSpec) -> int:
-    """Where the container that follows the bucket tells how that goes; 0 where there is none."""
+    """
+    Where the containers that copy tell how that goes; 0 where there are none.
+
+    In the node's own network a port may be another pod's, and a copy that nobody follows does without.
+    """
     repository, ports = service.spec.model_repository, service.spec.networking.ports
-    if repository is None or not repository.is_synced or repository.sync.mode != "Poll":
+    host_network = ((service.spec.pod_template or {}).get("spec") or {}).get("hostNetwork")
+    if repository is None or not repository.is_synced or (host_network and not follows(service)):
         return 0
     taken = {ports.http, ports.grpc, ports.metrics}
     return next(port for port in range(_STATUS_PORT, _STATUS_PORT + 4) if port not in taken)

@@ -45,7 +45,8 @@ def _pod_spec(service: InferenceServiceSpec, settings: Settings) -> JSON:
         "containers": [server_container(service, settings)],
         "volumes": volumes(service),
         "imagePullSecrets": [{"name": secret.name} for secret in spec.image_pull_secrets],
-        "serviceAccountName": spec.service_account_name,
+        # By name also where it is the default one: the API server keeps a name that is only left out, by its old alias.
+        "serviceAccountName": spec.service_account_name or "default",
         **placement(service, settings),
     }
     return {name: value for name, value in pod.items() if value not in ("", [], {})}

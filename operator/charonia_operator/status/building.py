@@ -8,7 +8,9 @@ from charonia_operator.naming import JSON, selector_text
 from charonia_operator.observation import Observation
 from charonia_operator.reasons import Reason
 from charonia_operator.spec.service import InferenceServiceSpec
-from charonia_operator.status.conditions import Condition, conditions, invalid, ready_replicas, rendered
+from charonia_operator.status.condition import Condition, condition_of, rendered
+from charonia_operator.status.conditions import conditions, invalid
+from charonia_operator.status.judgement import judge
 from charonia_operator.status.model_list import summarize
 
 _PROGRESS: Mapping[str, str] = {
@@ -21,9 +23,9 @@ _PROGRESS: Mapping[str, str] = {
 def build_status(service: InferenceServiceSpec, seen: Observation, previous: Mapping[str, Any], now: str) -> JSON:
     """`previous` is the status so far; `now`, the time in RFC 3339, is used only for what is other than it was."""
     models = summarize(seen.models.values())
-    found = conditions(service, seen, models)
+    found = conditions(service, seen, judge(service, seen), models)
     told = models.rendered()
-    if not seen.models and ready_replicas(seen):
+    if not seen.models and (seen.current.ready or seen.old.ready):
         # Pods serve, and were not asked for their models yet: what was known of them may well hold.
         found = [_as_before(each, previous) if each.type == "ModelsReady" else each for each in found]
         told = {name: previous[name] for name in ("modelsReady", "models", "modelsOmitted") if name in previous}
@@ -33,7 +35,7 @@ def build_status(service: InferenceServiceSpec, seen: Observation, previous: Map
         "conditions": rendered(found, previous.get("conditions") or [], service.generation, now),
         "phase": _phase(found),
         "replicas": deployed.get("replicas", 0),
-        "readyReplicas": ready_replicas(seen),
+        "readyReplicas": deployed.get("readyReplicas", 0),
         "updatedReplicas": deployed.get("updatedReplicas", 0),
         "availableReplicas": deployed.get("availableReplicas", 0),
         "selector": selector_text(service),
@@ -48,21 +50,17 @@ def build_status(service: InferenceServiceSpec, seen: Observation, previous: Map
     return status | {name: value for name, value in optional.items() if value}
 
 
-def invalid_status(body: Mapping[str, Any], message: str, now: str) -> JSON:
-    """The status of an object whose spec cannot be read: what it said before, and that."""
+def invalid_status(body: Mapping[str, Any], message: str, now: str, serving: int = 0) -> JSON:
+    """The status of an object whose spec cannot be read, and of which `serving` pods are ready: as before, and that."""
     previous, generation = body.get("status") or {}, body["metadata"].get("generation", 0)
     known = [
         Condition(each["type"], each["status"], each["reason"], each["message"])
         for each in previous.get("conditions") or []
         if each["type"] not in {"Ready", "Stalled"}
     ]
-    found = rendered([*invalid(message), *known], previous.get("conditions") or [], generation, now)
-    return {**previous, "observedGeneration": generation, "conditions": found, "phase": "Failed"}
-
-
-def condition_of(status: Mapping[str, Any], wanted: str) -> JSON:
-    """A condition of a status, empty where there is none."""
-    return next((each for each in status.get("conditions") or [] if each["type"] == wanted), {})
+    found = rendered([*invalid(message, serving), *known], previous.get("conditions") or [], generation, now)
+    phase = "Degraded" if serving else "Failed"
+    return {**previous, "observedGeneration": generation, "conditions": found, "phase": phase}
 
 
 def _as_before(condition: Condition, previous: Mapping[str, Any]) -> Condition:
@@ -120,11 +118,11 @@ def _revision(seen: Observation) -> JSON:
 
 
 def _last_failure(seen: Observation, previous: Mapping[str, Any], now: str) -> JSON | None:
-    """The first failure that there is now, timed by when it was first seen; else the last one there was."""
+    """The worst failure that there is now, timed by when it was first seen; else the last one there was."""
     before: JSON | None = previous.get("lastFailure")
     if not seen.failures:
         return before
-    worst = seen.failures[0]
+    worst = next((failure for failure in seen.failures if failure.stuck), seen.failures[0])
     failure = {
         name: value
         for name, value in {
