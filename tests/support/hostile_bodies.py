@@ -84,3 +84,42 @@ def long_documents(entries: int) -> Iterator[HostileBody]:
     )  # fmt: skip
     yield HostileBody("outputs", INFER, repeated(b'{"name":"o"}', entries, b'{"inputs":[],"outputs":[', b"]}"))
     yield HostileBody("NaN beside numbers", INFER, repeated(b"1", entries, b'{"unknown":[NaN,', b"]}"))
+
+
+@dataclass(frozen=True)
+class HostileMessage:
+    """Bytes of the `service_pb2` message of that name."""
+
+    name: str
+    message: str
+    data: bytes
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A length-delimited field of protobuf with a small number."""
+    length = bytearray()
+    size = len(content)
+    while size >= 0x80:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes((number << 3 | 2, *length, size)) + content
+
+
+def long_messages(entries: int) -> Iterator[HostileMessage]:
+    """Messages of that many fields, each of which protobuf would keep more than a hundred bytes for."""
+    infer, empty = "ModelInferRequest", field(1, b"m")
+    yield HostileMessage("empty inputs", infer, empty + field(5, b"") * entries)
+    yield HostileMessage("empty outputs", infer, empty + field(6, b"") * entries)
+    yield HostileMessage("parameters", infer, empty + field(4, b"") * entries)
+    yield HostileMessage("raw tensors", infer, empty + field(7, b"") * entries)
+    yield HostileMessage("parameters of an input", infer, empty + field(5, field(4, b"") * entries))
+    yield HostileMessage("parameters of many inputs", infer, empty + field(5, field(4, b"") * 100) * (entries // 100))
+    yield HostileMessage("strings", infer, empty + field(5, field(5, field(8, b"") * entries)))
+    yield HostileMessage("numbers one by one", infer, empty + field(5, field(5, b"\x08\x01" * entries)))
+    yield HostileMessage("sizes one by one", infer, empty + field(5, b"\x18\x01" * entries))
+    yield HostileMessage("files to load", "RepositoryModelLoadRequest", field(2, b"m") + field(3, b"") * entries)
+    yield HostileMessage("trace settings", "TraceSettingRequest", field(1, b"") * entries)
+    yield HostileMessage(
+        "values of a trace setting", "TraceSettingRequest", field(1, field(2, field(1, b"") * entries))
+    )
+    yield HostileMessage("log settings", "LogSettingsRequest", field(1, b"") * entries)

@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
     for cut_from in (1 << 30, 0):
         infer._CUT_FROM_BYTES, before = cut_from, infer._CUT_FROM_BYTES  # type: ignore[misc]
         try:
-            request = infer.InferMessage(data).request(1, _Sink())
+            request = infer.InferMessage(infer.MessageBytes(data)).request(1, _Sink())
             tensors = [
                 (t.name, t.datatype, t.shape, bytes(t.data) if isinstance(t.data, memoryview) else t.data)
                 for t in request.inputs.values()

@@ -15,7 +15,9 @@ from charonia_runtime.frontends.v2_grpc.status import shutting_down, status_of
 from charonia_runtime.frontends.v2_grpc.stream import InferStream, StreamLimits
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_response
+from charonia_runtime.protocols.v2_proto.decoder import Message, SlowMessage
 from charonia_runtime.replies import SingleResponse
+from charonia_runtime.thread_pools import CODING
 
 
 class InferenceCalls:
@@ -73,6 +75,19 @@ class InferExchange(SingleResponse):
         calls.in_flight.begin()
         try:
             message = calls.builder.read(data)
+            if isinstance(message, SlowMessage):
+                CODING.start(message.read, self._take, self._fail, size=len(data))
+            else:
+                self._take(message)
+        except Exception as error:  # noqa: BLE001 the call's outermost boundary
+            self._fail(error)
+
+    def _take(self, message: Message) -> None:
+        """Go on with a message that was read. Never raises."""
+        calls, call = self._calls, self._call
+        if call is None:
+            return
+        try:
             name = message.model_name
             version = parse_version(message.version_text)
             server = calls.server
@@ -81,7 +96,7 @@ class InferExchange(SingleResponse):
                 self._trace = begin_trace(server, name, call.metadata)
             if message.is_slow:
                 build = partial(calls.builder.build, message, version, self, call.metadata, self._trace)
-                build_beside_the_loop(build, self._decoded, self._fail, len(data))
+                build_beside_the_loop(build, self._decoded, self._fail, message.byte_size)
                 return
             self._request = calls.builder.build(message, version, self, call.metadata, self._trace)
             server.submit(self._request)

@@ -21,7 +21,8 @@ from charonia_runtime.frontends.v2_grpc.status import OK, Status, shutting_down,
 from charonia_runtime.frontends.v2_grpc.stream_answer import StreamAnswer
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_stream_rejection
-from charonia_runtime.protocols.v2_proto.decoder import Message
+from charonia_runtime.protocols.v2_proto.decoder import Message, SlowMessage
+from charonia_runtime.thread_pools import CODING
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +148,25 @@ class InferStream:
 
     def _accept(self, data: Buffer, answer: StreamAnswer) -> None:
         message = self._builder.read(data)
+        if isinstance(message, SlowMessage):
+            self._decoding = True
+            self._hold_or_release()
+            CODING.start(message.read, partial(self._read, answer), partial(self._undecoded, answer), size=len(data))
+        else:
+            self._take(answer, message)
+
+    def _read(self, answer: StreamAnswer, message: Message) -> None:
+        """Go on with a message that was read in a thread."""
+        if self.closed:
+            return
+        self._decoding = False
+        try:
+            self._take(answer, message)
+        except Exception as error:  # noqa: BLE001 the outermost boundary of a callback
+            self._reject(answer, error)
+        self._hold_or_release()
+
+    def _take(self, answer: StreamAnswer, message: Message) -> None:
         answer.id, answer.model_name, answer.version_text = message.id, message.model_name, message.version_text
         if self._in_flight.stopping:
             raise shutting_down()
@@ -160,7 +180,7 @@ class InferStream:
             self._hold_or_release()
             build = partial(self._builder.build, message, version, answer, metadata, answer.trace)
             decoded, undecoded = partial(self._decoded, answer, message), partial(self._undecoded, answer)
-            build_beside_the_loop(build, decoded, undecoded, len(data))
+            build_beside_the_loop(build, decoded, undecoded, message.byte_size)
         else:
             self._submit(answer, message, self._builder.build(message, version, answer, metadata, answer.trace))
 

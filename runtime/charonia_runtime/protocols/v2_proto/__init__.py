@@ -11,13 +11,19 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from charonia_runtime.core.errors import InternalError
+from charonia_runtime.protocols.v2_proto.limits import check_fields
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 """The largest message that protobuf allows, and Triton's limit both ways."""
 
 
 def parse(message_class: Any, data: bytes | memoryview) -> Any:
-    """A message out of its bytes. Raises InternalError with Triton's text when they are no such message."""
+    """
+    A message out of its bytes. Raises InternalError with Triton's text when they are no such message.
+
+    Raises InvalidArgumentError for one with too many fields (`limits`).
+    """
+    check_fields(message_class.DESCRIPTOR, data)
     try:
         return message_class.FromString(data)
     except DecodeError as error:

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, Union
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.request import InferenceRequest, ParameterValue, RequestedOutput, ResponseSink
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
-from charonia_runtime.protocols.v2_proto.infer import InferMessage
+from charonia_runtime.protocols.v2_proto.infer import InferMessage, MessageBytes, Remember
 from charonia_runtime.protocols.v2_proto.layout import Layout, find_layout, read_front
 
 _FRONT_BYTES: Final = 1024
@@ -31,12 +31,12 @@ class InferDecoder:
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, int], _Template] = {}
 
-    def read(self, data: bytes | memoryview) -> Message:
-        """The message in `data`. Raises InternalError when the bytes are none."""
+    def read(self, data: bytes | memoryview) -> "Message | SlowMessage":
+        """The message in `data`, or how to read it in a thread. Raises InternalError when the bytes are none."""
         front = data if isinstance(data, bytes) else bytes(data[:_FRONT_BYTES])
         found = read_front(front)
         if found is None:
-            return InferMessage(data)
+            return self._read_whole(data, None)
         model_end, id_start, rest = found
         key = front[:model_end], len(data) - rest
         template = self._known.get(key)
@@ -44,8 +44,13 @@ class InferDecoder:
             try:
                 return KnownMessage(template, data, front[id_start:rest].decode(), rest)
             except UnicodeDecodeError:
-                return InferMessage(data)
-        return InferMessage(data, self._remember)
+                return self._read_whole(data, None)
+        return self._read_whole(data, self._remember)
+
+    @staticmethod
+    def _read_whole(data: bytes | memoryview, remember: Remember | None) -> "InferMessage | SlowMessage":
+        message_bytes = MessageBytes(data)
+        return SlowMessage(message_bytes) if message_bytes.reads_slowly else InferMessage(message_bytes, remember)
 
     def _remember(self, data: bytes | memoryview, request: InferenceRequest, *, wants_empty_final: bool) -> None:
         """Keep what was read of a message, if it is of the usual form and others are likely to be like it."""
@@ -60,6 +65,18 @@ class InferDecoder:
         if len(self._known) >= _REMEMBERED:
             del self._known[next(iter(self._known))]
         self._known[layout.model, len(data) - layout.rest] = template
+
+
+class SlowMessage:
+    """A message whose reading takes long. `read` may be called in any thread, once; it raises InferenceError."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, message_bytes: MessageBytes) -> None:
+        self._bytes = message_bytes
+
+    def read(self) -> InferMessage:
+        return InferMessage(self._bytes)
 
 
 @dataclass(slots=True)
@@ -104,6 +121,7 @@ class KnownMessage:
     __slots__ = ("_data", "_rest", "_template", "id", "model_name", "version_text", "wants_empty_final")
 
     is_slow = False
+    byte_size = 0
 
     def __init__(self, template: _Template, data: bytes | memoryview, identifier: str, rest: int) -> None:
         self._template = template

@@ -11,6 +11,7 @@ from charonia_runtime.core.request import InferenceRequest, RequestedOutput, Res
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, rank_mistake
 from charonia_runtime.protocols.v2_proto import parse
 from charonia_runtime.protocols.v2_proto.contents import read_contents
+from charonia_runtime.protocols.v2_proto.limits import UNLIMITED_BYTES
 from charonia_runtime.protocols.v2_proto.parameters import read_output, read_parameters, read_region
 from charonia_runtime.protocols.v2_proto.wire import cut
 
@@ -29,6 +30,25 @@ class Remember(Protocol):
     def __call__(self, data: bytes | memoryview, request: InferenceRequest, *, wants_empty_final: bool) -> None: ...
 
 
+class MessageBytes:
+    """The bytes of a `ModelInferRequest`, its raw tensors cut out where that pays."""
+
+    __slots__ = ("contents", "data", "rest")
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        pieces = cut(data, _RAW_CONTENTS_KEY) if len(data) >= _CUT_FROM_BYTES else None
+        self.data = data
+        self.rest: bytes | memoryview = data
+        self.contents: _RawContents = ()
+        if pieces is not None and pieces[1]:
+            self.rest, self.contents = pieces
+
+    @property
+    def reads_slowly(self) -> bool:
+        """Whether making an `InferMessage` of them may take more than some milliseconds."""
+        return len(self.rest) > UNLIMITED_BYTES
+
+
 class InferMessage:
     """
     A decoded `ModelInferRequest`. Raises InternalError when the bytes are none.
@@ -37,14 +57,15 @@ class InferMessage:
     """
 
     __slots__ = (
-        "_data", "_message", "_raw", "_remember", "id", "is_slow", "model_name", "version_text", "wants_empty_final",
+        "_data", "_message", "_raw", "_remember", "byte_size", "id", "is_slow", "model_name", "version_text",
+        "wants_empty_final",
     )  # fmt: skip
 
-    def __init__(self, data: bytes | memoryview, remember: Remember | None = None) -> None:
-        self._data = data
+    def __init__(self, message_bytes: "MessageBytes", remember: Remember | None = None) -> None:
+        self._data = message_bytes.data
+        self.byte_size = len(message_bytes.data)
         self._remember = remember
-        pieces = cut(data, _RAW_CONTENTS_KEY) if len(data) >= _CUT_FROM_BYTES else None
-        rest, contents = pieces if pieces is not None and pieces[1] else (data, ())
+        rest, contents = message_bytes.rest, message_bytes.contents
         message = self._message = parse(ModelInferRequest, rest)
         self._raw: _RawContents = contents or message.raw_input_contents
         self.model_name: str = message.model_name

@@ -10,7 +10,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.protocols.v2_proto.decoder import InferDecoder, KnownMessage
-from charonia_runtime.protocols.v2_proto.infer import InferMessage
+from charonia_runtime.protocols.v2_proto.infer import InferMessage, MessageBytes
 
 
 class NoSink:
@@ -76,7 +76,7 @@ def test_memory_changes_nothing(sent: list[bytes], views: bool) -> None:
     for data in sent + sent:
         given_data = memoryview(data) if views else data
         found = outcome(lambda given_data=given_data: decoder.read(given_data))
-        assert found == outcome(lambda data=data: InferMessage(data))
+        assert found == outcome(lambda data=data: InferMessage(MessageBytes(data)))
 
 
 def known(first: ModelInferRequest, second: ModelInferRequest) -> InferenceRequest | None:

@@ -14,7 +14,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, SequenceId
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
-from charonia_runtime.protocols.v2_proto.infer import InferMessage
+from charonia_runtime.protocols.v2_proto.infer import InferMessage, MessageBytes
 
 
 class NoSink:
@@ -27,7 +27,7 @@ def decode(document: dict[str, Any] | ModelInferRequest | bytes) -> InferenceReq
     if isinstance(document, dict):
         document = json_format.ParseDict(document, ModelInferRequest())
     data = document if isinstance(document, bytes) else document.SerializeToString()
-    return InferMessage(data).request(3, NoSink())
+    return InferMessage(MessageBytes(data)).request(3, NoSink())
 
 
 def tensor(**fields: Any) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def test_a_text_is_another_sequence_id_than_a_number() -> None:
 def test_the_wish_for_an_empty_final_response_is_no_parameter_of_the_model(wanted: bool) -> None:
     message = ModelInferRequest()
     message.parameters["triton_enable_empty_final_response"].bool_param = wanted
-    decoded = InferMessage(message.SerializeToString())
+    decoded = InferMessage(MessageBytes(message.SerializeToString()))
     assert decoded.request(1, NoSink()).parameters == {}
     assert decoded.wants_empty_final is wanted
 
@@ -333,7 +333,7 @@ def test_the_wish_for_an_empty_final_response_is_no_parameter_of_the_model(wante
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x0a\x02\xff\xff", b"\xff" * 10_000])
 def test_bytes_that_are_no_message(data: bytes) -> None:
     with pytest.raises(InternalError, match=r"^Unable to parse request$"):
-        InferMessage(data)
+        InferMessage(MessageBytes(data))
 
 
 @pytest.mark.parametrize("what", ["inputs", "outputs"])
@@ -347,9 +347,9 @@ def test_numbers_by_the_megabyte_are_called_slow() -> None:
     small.inputs.add(name="IN").contents.fp32_contents.extend([1.0])
     large.inputs.add(name="IN").contents.fp32_contents.extend(np.zeros(300_000, np.float32))
     raw = ModelInferRequest(raw_input_contents=[bytes(2_000_000)])
-    assert not InferMessage(small.SerializeToString()).is_slow
-    assert InferMessage(large.SerializeToString()).is_slow
-    assert not InferMessage(raw.SerializeToString()).is_slow
+    assert not InferMessage(MessageBytes(small.SerializeToString())).is_slow
+    assert InferMessage(MessageBytes(large.SerializeToString())).is_slow
+    assert not InferMessage(MessageBytes(raw.SerializeToString())).is_slow
 
 
 def test_a_shape_of_many_sizes_is_refused_before_they_are_multiplied() -> None:
