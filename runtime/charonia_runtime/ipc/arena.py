@@ -152,6 +152,10 @@ class Arena:
         """Leave a block to the peer, which gives it back through its flag."""
         self._lent.append(block)
 
+    def collect(self) -> None:
+        """Free what the peer has given back, in whatever order."""
+        self._collect_all()
+
     def free(self, block: Block) -> None:
         """Take back a block that was not lent."""
         pool = block.pool

@@ -198,6 +198,11 @@ class LoopChannel:
             self._wait(memoryview(frame)[sent:], -1)
         return True
 
+    def send_soon(self, frame: bytes) -> None:
+        """Send a frame from any thread. Nothing is sent when the loop is closed."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.send, frame)
+
     def hold(self) -> None:
         """Keep what is sent from now on until `release`: the peer is woken once for all of it."""
         if self._held is None:

@@ -29,6 +29,8 @@ class FrameKind(IntEnum):
     FINALIZE = 4
     REPLY = 5
     CALLED_RESPONSE = 6
+    RETURNED = 7
+    """A large block of the child's was given back: its memory can be freed."""
     # child to server
     STARTED = 16
     COMPLETED = 17

@@ -3,6 +3,7 @@
 import mmap
 import os
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ CANCELLED_OFFSET = 4
 STARTED_BYTES = 64
 LENT = 1
 RELEASED = 0
+LARGE_BYTES = 4 << 20
+"""From this size on the owner of a block is told that it has gone back; others are found when the next is made."""
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -60,10 +63,12 @@ def create_segment_file(size: int) -> int:
 class SegmentTable:
     """The segments that both ends of a channel have mapped, and blocks of them as the receiver sees them."""
 
-    __slots__ = ("_segments",)
+    __slots__ = ("_segments", "returned")
 
     def __init__(self) -> None:
         self._segments: dict[int, Segment] = {}
+        self.returned: Callable[[], object] | None = None
+        """Is called, in any thread, when a borrowed block of `LARGE_BYTES` or more has gone back."""
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -88,6 +93,8 @@ class SegmentTable:
         """A block that goes back to its owner when the last view of it is gone."""
         segment = self._find(number, offset, size)
         array = segment.bytes[offset : offset + size].view(_Borrowed)
+        if size >= LARGE_BYTES:
+            array.returned = self.returned
         array.flag = segment.bytes[offset - BLOCK_HEADER_BYTES : offset - BLOCK_HEADER_BYTES + 1]
         return memoryview(array)  # type: ignore[arg-type]  # numpy's stubs know buffers only from Python 3.12 on
 
@@ -106,7 +113,10 @@ class _Borrowed(np.ndarray[Any, np.dtype[np.uint8]]):
     """The bytes of a block; sets the block's flag when it is collected."""
 
     flag: Bytes | None = None
+    returned: Callable[[], object] | None = None
 
     def __del__(self) -> None:
         if self.flag is not None:
             self.flag[0] = RELEASED
+            if self.returned is not None:
+                self.returned()

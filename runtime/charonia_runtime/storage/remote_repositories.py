@@ -1,11 +1,9 @@
 """A server's model repositories: those that live in a bucket are copied to a private folder and kept current."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from charonia_runtime.owned_folders import OwnedFolder
 from charonia_runtime.storage.access import Access
 from charonia_runtime.storage.generations import Generations
 from charonia_runtime.storage.location import is_remote, parse_location
@@ -27,7 +25,7 @@ class RemoteRepositories:
 
     def __init__(self, uris: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
         self._mirrors: list[Mirror] = []
-        self._folder: Path | None = None
+        self._folder: OwnedFolder | None = None
         self._retries = Retries()
         self._parent = next(filter(None, map(environment.get, _FOLDERS)), None)
         found = {uri: self._directory(uri, index) for index, uri in enumerate(dict.fromkeys(uris))}
@@ -43,16 +41,17 @@ class RemoteRepositories:
         """Remove the copies, and end what still copies."""
         self._retries.stopping.set()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
 
     def _directory(self, uri: str, index: int) -> str:
         location = parse_location(uri) if uri else None
         if location is None or not is_remote(uri):
             return location.prefix if location else uri
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="folder", dir=self._parent))
-        target = self._folder / "repositories" / str(index)
-        generations = Generations(self._folder / "copies" / str(index), target)
+            self._folder = OwnedFolder("folder", self._parent)
+        folder = self._folder.path
+        target = folder / "repositories" / str(index)
+        generations = Generations(folder / "copies" / str(index), target)
         store = open_store(location, Access())
         options = MirrorOptions(source=f"{location.endpoint}|{location.uri}")
         self._mirrors.append(Mirror(store, generations, options, self._retries, Progress()))

@@ -1,13 +1,16 @@
 """`pb_utils.Logger`: lines of the server's log, written by a model."""
 
 import sys
+import time
 from enum import Enum, IntEnum
 from pathlib import Path
+from threading import Lock, Timer
 
 from charonia_runtime.ipc.frames import FrameKind
 from charonia_runtime.stub.arguments import member, text
 from charonia_runtime.stub.context import context
-from charonia_runtime.stub.exceptions import refuse_call
+from charonia_runtime.stub.exceptions import refuse_call, shorten
+from charonia_runtime.stub.log_pace import LINES_PER_SECOND, LogPace
 
 
 class LogLevel(IntEnum):
@@ -22,6 +25,9 @@ class LogLevel(IntEnum):
 
 
 _LEVEL_SIGNATURE = "(message: str, level: c_python_backend_utils.Logger.LogLevel = <LogLevel.INFO: 0>) -> None"
+_MOST_CHARACTERS = 1 << 16
+_pace = LogPace(time.monotonic())
+_lock = Lock()
 _SIGNATURE = "(message: str) -> None"
 
 
@@ -69,14 +75,26 @@ def _text(message: str | bytes, function: str) -> str:
 
 
 def _write(message: str, level: LogLevel) -> None:
-    caller = sys._getframe(2)  # noqa: SLF001  # what logging does, too
-    context.session.send(
-        FrameKind.NOTICE,
-        {
-            "notice": "log",
-            "level": level.name,
-            "file": Path(caller.f_code.co_filename).name,
-            "line": caller.f_lineno,
-            "message": message,
-        },
-    )
+    if not context.session.alive:  # a fork of the model: the log is its parent's
+        return
+    with _lock:
+        admitted, first_dropped = _pace.admit(time.monotonic()), _pace.dropped == 1
+    if admitted:
+        caller = sys._getframe(2)  # noqa: SLF001  # what logging does, too
+        _send(shorten(message, _MOST_CHARACTERS), level, Path(caller.f_code.co_filename).name, caller.f_lineno)
+    elif first_dropped:
+        timer = Timer(1, _tell_dropped)
+        timer.daemon = True
+        timer.start()
+
+
+def _tell_dropped() -> None:
+    with _lock:
+        dropped = _pace.take_dropped()
+    text = f"{dropped} log lines of the model were dropped: it may write {LINES_PER_SECOND} a second"
+    _send(text, LogLevel.WARNING, Path(__file__).name, 0)
+
+
+def _send(message: str, level: LogLevel, file: str, line: int) -> None:
+    notice = {"notice": "log", "level": level.name, "file": file, "line": line, "message": message}
+    context.session.send(FrameKind.NOTICE, notice)

@@ -250,6 +250,10 @@ class Session:
             if kind == FrameKind.SEGMENT_GONE:
                 self._segments.remove(frame.number)
                 return
+            if kind == FrameKind.RETURNED:
+                with self._packing:
+                    self._arena.collect()
+                return
             if kind in (FrameKind.REPLY, FrameKind.CALLED_RESPONSE):
                 mailbox = self._mailboxes.get(frame.number)
         if mailbox is None:

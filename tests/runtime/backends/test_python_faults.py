@@ -425,3 +425,33 @@ async def test_messages_have_a_limit(tmp_path: Path) -> None:
     async with PythonModel(tmp_path, faulty(statement)) as model:
         assert "bytes is too long" in await model.error(np.float32([-1]))
         assert await model.echoes()
+
+
+async def test_lines_that_a_model_logs_without_end_are_counted_not_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with PythonModel(tmp_path, faulty("[pb_utils.Logger.log_info('line') for _ in range(50_000)]")) as model:
+        await model.run(np.float32([-1]))
+        await until(lambda: any("were dropped" in record.getMessage() for record in caplog.records))
+    (told,) = [record.getMessage() for record in caplog.records if "were dropped" in record.getMessage()]
+    written = sum(record.getMessage() == "line" for record in caplog.records)
+    assert 2000 <= written < 25_000
+    assert int(told.split()[0]) == 50_000 - written
+
+
+async def test_memory_of_a_large_answer_goes_back_with_the_answer(tmp_path: Path) -> None:
+    """Not with the next one, which may never come."""
+    body = """
+    def execute(self, requests):
+        sizes = [int(r.inputs()[0].as_numpy()[0]) for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.ones(size, np.float32))]) for size in sizes]
+"""
+    async with PythonModel(tmp_path, body) as model:
+        segments = model.instance._stub.segments
+        batch = await model.run(np.float32([30_000_000]))
+        assert len(segments) == 2
+        del batch
+        gc.collect()
+        await until(lambda: len(segments) == 1)
+        assert (await model.run(np.float32([10]))).arrays_of(0)["OUT"].shape == (10,)

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.errors import UnavailableError
+from charonia_runtime.owned_folders import OwnedFolder
 
 DEFAULT_NAME = "model.dali"
 _FALLBACK_NAME = "dali.py"
@@ -39,8 +39,9 @@ def read_pipeline(files: ModelFiles, filename: str) -> bytes:
 
 def _serialized(source: Path) -> tuple[bytes, str]:
     """What the file makes, and the last line of why it failed."""
-    with tempfile.TemporaryDirectory(prefix="charonia-dali-") as folder:
-        target = Path(folder) / DEFAULT_NAME
+    folder = OwnedFolder("charonia-dali-")
+    try:
+        target = folder.path / DEFAULT_NAME
         command = [sys.executable, str(_SERIALIZER), str(source), str(target)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)  # noqa: S603
@@ -49,3 +50,5 @@ def _serialized(source: Path) -> tuple[bytes, str]:
         if done.returncode == 0 and target.is_file():
             return target.read_bytes(), ""
         return b"", (done.stderr.strip().splitlines() or [f"'{source}' ended with {done.returncode}."])[-1]
+    finally:
+        folder.remove()

@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 SCRIPT = Path(__file__).resolve().parents[2] / "stub" / "__main__.py"
 _FIRST_SEGMENT = 1
+_RETURNED = encode_frame(FrameKind.RETURNED)
 _SEGMENT_KINDS = {FrameKind.SEGMENT, FrameKind.SEGMENT_GONE}
 _MOST_SEGMENTS = 4096
 
@@ -55,6 +56,11 @@ class _Link:
             return self.channel.send(frame)
         except ChannelClosedError:
             return False
+
+    def tell_returned(self) -> None:
+        """Tell the child that a large block of its memory has gone back. May be called in any thread."""
+        if isinstance(self.channel, LoopChannel):
+            self.channel.send_soon(_RETURNED)
 
     def announce(self, number: int, descriptor: int, size: int) -> None:
         with suppress(ChannelClosedError):
@@ -91,6 +97,7 @@ class StubProcess:
             except OSError as error:
                 raise InternalError(f"Failed to start the stub process '{name}': {error}") from error
             kept.pop_all()
+        self.segments.returned = self._link.tell_returned
         first = self._first = self.segments.add(_FIRST_SEGMENT, segment, settings.default_bytes)
         self.arena = Arena(
             key,

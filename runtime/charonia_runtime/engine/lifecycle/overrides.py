@@ -7,12 +7,11 @@ process. Everything here blocks on the file system; the engine calls it in an ex
 
 import logging
 import posixpath
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
 from charonia_runtime.engine.lifecycle.repository import CONFIG_FILENAME
+from charonia_runtime.owned_folders import OwnedFolder
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +22,7 @@ class OverrideDirectory:
     """
     A model's directory made from a load request.
 
-    Removed by `remove`, by the garbage collector at the latest when the interpreter exits, whichever comes first.
+    Removed by `remove`, or as `owned_folders` says.
     """
 
     def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
@@ -33,8 +32,8 @@ class OverrideDirectory:
         Raises InvalidArgumentError for paths that cannot be, InternalError when they cannot be written.
         """
         targets = {safe_path(parameter): content for parameter, content in files.items()}
-        self._holder = tempfile.TemporaryDirectory(prefix="charonia-model-", ignore_cleanup_errors=True)
-        self.path = Path(self._holder.name) / name
+        self._holder = OwnedFolder("charonia-model-")
+        self.path = self._holder.path / name
         try:
             self.path.mkdir()
             for target, content in targets.items():
@@ -48,7 +47,7 @@ class OverrideDirectory:
 
     def remove(self) -> None:
         """Delete the directory. May be called again."""
-        self._holder.cleanup()
+        self._holder.remove()
 
     def _write(self, target: str, content: bytes) -> None:
         path = self.path / target
