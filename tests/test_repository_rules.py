@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [*ROOT.glob("runtime/**/*.py"), *ROOT.glob("operator/**/*.py")]
 TOP_LEVEL = {
-    "pyproject.toml", "README.md", "LICENSE", "constraints.txt", "operator", "runtime", "crds", "charts", "tests", "e2e",
+    "pyproject.toml", "README.md", "LICENSE", "constraints.txt", "locks", "operator", "runtime", "crds", "charts", "tests", "e2e",
     "Dockerfile.runtime", "Dockerfile.operator",
 }  # fmt: skip
 

@@ -7,4 +7,7 @@ periodic look at everything do the rest. Serving never depends on it: pods start
 Nothing here imports `charonia_runtime`: the two meet only at a command line.
 """
 
-__version__ = "0.1.0"
+from importlib.metadata import version
+
+__version__ = version("charonia")
+"""The package's: the server of the same version is what services run by default."""

@@ -19,6 +19,15 @@ def instructions(path):
     return [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
 
 
+def with_arguments(text, path):
+    """The text with the default values of the file's arguments."""
+    for name, value in instructions(path):
+        if name == "ARG":
+            argument, _, default = value.partition("=")
+            text = text.replace(f"${{{argument}}}", default)
+    return text if "${" not in text else with_arguments(text, path)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 class TestImages:
     def test_they_run_as_nobody_special(self, path):
@@ -36,12 +45,13 @@ class TestImages:
         stages = set()
         for name, value in instructions(path):
             if name == "FROM":
-                image, *rest = value.split()
+                image, *rest = with_arguments(value, path).split()
                 assert image in stages or re.search(r":[0-9]+\.[0-9]", image), f"{image} has no version"
                 stages.update(rest[1:])
             if name == "RUN" and "pip install" in value:
                 for command in value.split("&&"):
-                    assert "pip install" not in command or "-c constraints.txt" in command or "--no-deps" in command
+                    pinned = ("-c constraints.txt", "--require-hashes", "--no-deps")
+                    assert "pip install" not in command or any(flag in command for flag in pinned)
 
     def test_dependencies_are_a_layer_below_the_sources(self, path):
         lines = [" ".join(each) for each in instructions(path)]
@@ -65,10 +75,28 @@ def test_the_commands_are_the_packages():
     assert 'ENTRYPOINT ["charonia-operator"]' in FILES[1].read_text()
 
 
-def test_the_servers_image_is_what_the_readme_installs():
-    (told,) = re.findall(r"pip install (-c constraints.txt '.\[runtime\]')", (ROOT / "README.md").read_text())
+def test_the_servers_image_has_what_the_readme_installs():
+    (told,) = re.findall(r"pip install -c constraints.txt '.\[([a-z,]+)\]' &&", (ROOT / "README.md").read_text())
+    (cpu, gpu) = (
+        value.removeprefix("EXTRAS=") for name, value in instructions(FILES[0]) if value.startswith("EXTRAS=")
+    )
 
-    assert f"RUN /opt/charonia/bin/pip install {told}\n" in FILES[0].read_text()
+    assert {told} | {"gcs", "azure"} == set(cpu.split(","))
+    assert {"gpu", "gcs", "azure"} == set(gpu.split(","))
+
+
+def test_the_server_is_where_nvidias_image_has_it():
+    text = FILES[0].read_text()
+
+    assert "ln -s /opt/charonia/bin/tritonserver /opt/tritonserver/bin/tritonserver" in text
+
+
+def test_the_servers_user_may_install_packages():
+    """As start scripts of NVIDIA's image do: the environment is the user's own."""
+    copies = [value for name, value in instructions(FILES[0]) if name == "COPY" and value.endswith(" /opt/charonia")]
+
+    assert len(copies) == 2
+    assert all("--chown=1000:1000" in copy for copy in copies)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
