@@ -20,6 +20,7 @@ from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.frontend import Frontend
 from charonia_runtime.core.server import LogSettings
 from charonia_runtime.frontends import load_frontend, start_frontend
+from charonia_runtime.ipc import lifeline
 from charonia_runtime.logs import Log
 from charonia_runtime.options import ServeOptions, parse_serve
 from charonia_runtime.remote.server import RemoteServer
@@ -29,10 +30,11 @@ def front(arguments: Sequence[str]) -> int:
     """
     Serve until the server says otherwise. Returns the process's exit code.
 
-    The first argument names two descriptors, the channel and the shared memory; the others are those of the server.
+    The first argument names three descriptors: channel, shared memory, lifeline. The others are those of the server.
     """
     descriptors, *rest = arguments
-    channel, segment = map(int, descriptors.split(","))
+    channel, segment, lifeline_pipe = map(int, descriptors.split(","))
+    lifeline.hold(lifeline_pipe)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     options = parse_serve(rest, os.environ)

@@ -1,7 +1,10 @@
 """
 `charonia serve`: wire engine and frontends together, run until a signal, drain, say how it ended.
 
-The end, from the first SIGTERM or SIGINT on:
+The start: sockets and files of the frontends are opened first, then models are loaded. Meanwhile the server is live and
+not ready, and models that are loaded already serve. (Triton opens its ports when all models are loaded.)
+
+The end, from the first SIGTERM or SIGINT on. While models load, the process ends with the exit code 0. Else:
 
 1. For `--drain-secs` the server is not ready but serves on: load balancers turn away, HTTP connections close with their
    next answer, gRPC clients are told to take their next call elsewhere (those of grpcio go when their connection ages).
@@ -10,14 +13,14 @@ The end, from the first SIGTERM or SIGINT on:
 4. The engine finishes what models still call, and unloads them.
 5. The metrics are closed, and what is left of the traces is written. The process exits.
 
-Phases 2 to 5 share `--exit-timeout-secs`.
+Phases 2 to 5 share `--exit-timeout-secs`. A second signal ends phase 1, one during the others the process, with the
+exit code 1; so does time that is over while something hangs.
 """
 
 import asyncio
 import contextlib
 import logging
-import signal
-import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +28,7 @@ from typing import Any
 
 import uvloop
 
-from charonia_runtime import __version__, interpreter
+from charonia_runtime import __version__, interpreter, service_manager
 from charonia_runtime.access_files import AccessFiles
 from charonia_runtime.backends import load_backend
 from charonia_runtime.compatibility import without_effect
@@ -43,12 +46,15 @@ from charonia_runtime.logs import Log, table
 from charonia_runtime.options import ServeOptions
 from charonia_runtime.remote.processes import FrontendProcesses
 from charonia_runtime.reservations import Reservation
+from charonia_runtime.stopping import LastResort, StopSignals
 from charonia_runtime.storage.remote_repositories import RemoteRepositories
 
 logger = logging.getLogger(__name__)
 
 _SEQUENCES_SHARE = 0.5
 """The part of `--exit-timeout-secs` that sequences get to end; the rest is for what ends by itself."""
+_MARGIN_SECONDS = 0.75
+"""How much later than `--exit-timeout-secs` the process ends if something hangs."""
 _LEAST_SECONDS = 0.5
 """What the last traces get to be written when `--exit-timeout-secs` is over."""
 
@@ -62,19 +68,29 @@ def serve(options: ServeOptions) -> int:
         logger.warning("--%s is accepted for compatibility and has no effect", flag)
     for warning in (*options.trace.warnings, *options.cache.warnings):
         logger.warning("%s", warning)
+    last_resort = LastResort()
+    server = _Server(options, log, last_resort)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_Server(options, log).run())
+            code = runner.run(server.run())
+        if server.is_abandoned:
+            last_resort.leave(code)
+        return code
     finally:
+        last_resort.disarm()
         log.close()
 
 
 class _Server:
     """One life of the process: start, serve, stop."""
 
-    def __init__(self, options: ServeOptions, log: Log) -> None:
+    def __init__(self, options: ServeOptions, log: Log, last_resort: LastResort) -> None:
+        self.is_abandoned = False
+        """Whether something still runs in threads that will not be waited for."""
         self._options = options
         self._log = log
+        self._last_resort = last_resort
+        self._manager = service_manager.ServiceManager()
         self._engine: Engine
         self._frontends: list[Frontend] = []
         self._reservations: list[Reservation] = []
@@ -85,32 +101,68 @@ class _Server:
             self._access_files.open()
             repositories = RemoteRepositories(self._options.engine.model_repositories)
         except InferenceError as error:
-            return _failed(f"creating server: {error.code.value} - {error.message}")
+            return _not_created(error)
         try:
             return await self._run(repositories)
         finally:
             repositories.close()
 
     async def _run(self, repositories: RemoteRepositories) -> int:
+        signals = StopSignals()
         try:
             self._tracer = Tracer(make_destination(self._options.trace.start))
             self._engine = _make_engine(self._options, self._log, repositories, self._tracer)
-            await self._engine.start()
         except InferenceError as error:
-            return _failed(f"creating server: {error.code.value} - {error.message}")
-        self._log_options()
-        signals = _stop_signals()
-        interpreter.settle()
+            return _not_created(error)
         try:
             await self._start_frontends()
         except InferenceError as error:
-            await self._stop()
+            await self._stop_frontends(self._frontends, asyncio.get_running_loop().time())
             return _failed(error.message)
+        loading, stopping = asyncio.create_task(self._engine.start()), asyncio.create_task(signals.wait())
+        await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            return await self._abandon_start()
+        try:
+            await loading
+        except InferenceError as error:
+            await self._stop_frontends(self._frontends, asyncio.get_running_loop().time())
+            return _not_created(error)
+        self._log_options()
+        interpreter.settle()
+        self._manager.tell(service_manager.READY)
         watching = asyncio.create_task(self._access_files.watch())
-        await signals.get()
+        await stopping
+        self._manager.tell(service_manager.STOPPING)
         await self._drain(signals)
         watching.cancel()
-        return await self._stop()
+        return await self._stop_or_leave(signals)
+
+    async def _abandon_start(self) -> int:
+        """End while models load. They are not waited for: the process ends around them, and their processes with it."""
+        logger.info("Told to stop while models load: what is loaded is left")
+        self._manager.tell(service_manager.STOPPING)
+        self.is_abandoned = True
+        self._last_resort.arm(self._options.engine.exit_timeout_secs + _MARGIN_SECONDS)
+        deadline = asyncio.get_running_loop().time() + min(self._options.engine.exit_timeout_secs, _LEAST_SECONDS)
+        await self._stop_frontends(self._frontends, deadline)
+        return 0
+
+    async def _stop_or_leave(self, signals: StopSignals) -> int:
+        """Stop; another signal ends the process at once."""
+        self._last_resort.arm(self._options.engine.exit_timeout_secs + _MARGIN_SECONDS)
+        stopping, cut_short = asyncio.create_task(self._stop()), asyncio.create_task(signals.wait())
+        await asyncio.wait({stopping, cut_short}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            logger.error("Told to stop again: the process ends as it is")
+            self._last_resort.leave(1)
+        cut_short.cancel()
+        return await stopping
+
+    async def _stop_frontends(self, frontends: Sequence[Frontend], deadline: float) -> None:
+        """Stop them in turn, each within what is left of the time."""
+        for frontend in reversed(frontends):
+            await frontend.stop(max(deadline - asyncio.get_running_loop().time(), 0))
 
     async def _start_frontends(self) -> None:
         count = self._options.processes.frontend_processes
@@ -149,7 +201,7 @@ class _Server:
                     f"address and port {wanted.address}"
                 )
 
-    async def _drain(self, signals: asyncio.Queue[int]) -> None:
+    async def _drain(self, signals: StopSignals) -> None:
         """
         Serve on for `--drain-secs`, not ready any more, so that those who send requests here find other servers.
 
@@ -163,7 +215,7 @@ class _Server:
         for frontend in self._frontends:
             frontend.retire()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(signals.get(), seconds)
+            await asyncio.wait_for(signals.wait(), seconds)
 
     async def _stop(self) -> int:
         """
@@ -179,11 +231,9 @@ class _Server:
         last = [frontend for frontend in self._frontends if frontend.name == "metrics"]
         try:
             await self._engine.finish_sequences(self._options.engine.exit_timeout_secs * _SEQUENCES_SHARE)
-            for frontend in reversed(first):
-                await frontend.stop(max(deadline - clock(), 0))
+            await self._stop_frontends(first, deadline)
             await self._engine.stop(max(deadline - clock(), 0))
-            for frontend in last:
-                await frontend.stop(max(deadline - clock(), 0))
+            await self._stop_frontends(last, deadline)
         except InferenceError as error:
             return _failed(f"failed to stop server: {error.code.value} - {error.message}")
         finally:
@@ -240,20 +290,11 @@ def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositori
     )
 
 
-def _stop_signals() -> asyncio.Queue[int]:
-    """Each SIGINT and SIGTERM as it comes. The first begins the end, a second ends the drain, others do nothing."""
-    signals = asyncio.Queue[int]()
-
-    def receive(number: int) -> None:
-        print(f"Signal ({number}) received.", flush=True)
-        signals.put_nowait(number)
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, receive, number)
-    return signals
+def _not_created(error: InferenceError) -> int:
+    return _failed(f"creating server: {error.code.value} - {error.message}")
 
 
 def _failed(text: str) -> int:
-    print(f"error: {text}", file=sys.stderr, flush=True)
+    """Log why the process ends. Returns its exit code."""
+    logger.error("error: %s", text)
     return 1

@@ -13,7 +13,7 @@ from tritonclient.utils import InferenceServerException
 
 from charonia_runtime import __version__
 from charonia_runtime.cli import run
-from tests.support.processes import ServerProcess, charonia
+from tests.support.processes import ServerProcess, charonia, last_message
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "runtime/examples/models"
 
@@ -103,8 +103,8 @@ def test_a_missing_repository_stops_the_start(tmp_path):
     result = charonia("serve", f"--model-repository={tmp_path}/nothing")
 
     assert result.returncode == 1
-    assert result.stderr.splitlines()[-1].startswith("error: creating server: ")
-    assert "nothing" in result.stderr.splitlines()[-1]
+    assert last_message(result.stderr).startswith("error: creating server: ")
+    assert "nothing" in last_message(result.stderr)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_token_file_that_cannot_be_used_stops_the_start(tmp_path, text, reason
     result = charonia("serve", f"--model-repository={EXAMPLES}", f"--access-token-file={path}")
 
     assert result.returncode == 1
-    assert result.stderr.splitlines()[-1].startswith(
+    assert last_message(result.stderr).startswith(
         f"error: creating server: Invalid argument - cannot use --access-token-file '{path}': {reason}"
     )
     assert "loading" not in result.stderr
@@ -173,7 +173,7 @@ def test_a_failing_model_stops_the_start(tmp_path):
 
     assert result.returncode == 1
     assert "| broken | 1       | UNAVAILABLE: " in result.stderr
-    assert result.stderr.splitlines()[-1] == "error: creating server: Internal - failed to load all models"
+    assert last_message(result.stderr) == "error: creating server: Internal - failed to load all models"
 
 
 def test_a_failing_model_may_be_tolerated(tmp_path):
@@ -199,7 +199,7 @@ def test_a_port_that_is_taken_stops_the_start():
         )  # fmt: skip
 
     assert result.returncode == 1
-    assert result.stderr.splitlines()[-1] == (
+    assert last_message(result.stderr) == (
         f"error: failed to start HTTP service: Unavailable - Socket '127.0.0.1:{port}' already in use "
     )
 
@@ -210,7 +210,7 @@ def test_two_listeners_on_one_port_are_refused():
     )
 
     assert result.returncode == 1
-    assert result.stderr.splitlines()[-1].endswith(" requests at the same address and port 0.0.0.0:28765")
+    assert last_message(result.stderr).endswith(" requests at the same address and port 0.0.0.0:28765")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

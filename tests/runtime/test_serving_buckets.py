@@ -8,7 +8,7 @@ import pytest
 
 from charonia_runtime.storage.failures import LocationError
 from charonia_runtime.storage.remote_repositories import RemoteRepositories
-from tests.support.processes import ServerProcess, charonia
+from tests.support.processes import ServerProcess, charonia, last_message
 from tests.support.stores import a_place
 
 DIGITS = Path(__file__).resolve().parents[2] / "runtime/examples/models/digits"
@@ -71,7 +71,7 @@ def test_a_bucket_that_denies_stops_the_start(place, tmp_path):
     result = charonia("serve", f"--model-repository={place.uri}")
 
     assert result.returncode == 1
-    assert result.stderr.splitlines()[-1].startswith(
+    assert last_message(result.stderr).startswith(
         f"error: creating server: Unavailable - access to the {place.noun} 'models'"
     )
     assert not list(tmp_path.glob("folder*"))

@@ -1,12 +1,14 @@
 """A real `charonia serve` in a process of its own, for tests that speak to it as its users do."""
 
 import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -30,9 +32,15 @@ def charonia(*arguments: str, timeout: float = 60, **environment: str) -> subpro
     )
 
 
+def last_message(log: str) -> str:
+    """The message of the last record of a log."""
+    message: str = json.loads(log.splitlines()[-1].partition("] ")[2])
+    return message
+
+
 class ServerProcess:
     """
-    `charonia serve` on free ports of the loopback interface; a context manager that waits until it is live.
+    `charonia serve` on free ports of the loopback interface; a context manager that waits until its models are loaded.
 
     Leaving the context stops it with SIGTERM; `log` then holds all that it printed.
     """
@@ -54,16 +62,27 @@ class ServerProcess:
         ]  # fmt: skip
 
     def __enter__(self) -> Self:
-        with self._log_path.open("wb") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + self._wait_seconds
-        while not self._is_live():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.process.kill()
-                self.process.wait()
-                raise RuntimeError(f"the server did not start:\n{self.log}")
-            time.sleep(0.02)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+            notices.bind(f"\0charonia-test-{uuid.uuid4().hex}")
+            notices.settimeout(0.02)
+            self._start({"NOTIFY_SOCKET": f"@{notices.getsockname()[1:].decode()}"})
+            deadline = time.monotonic() + self._wait_seconds
+            while not _is_ready(notices):
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.process.kill()
+                    self.process.wait()
+                    raise RuntimeError(f"the server did not start:\n{self.log}")
         return self
+
+    def begin(self) -> None:
+        """Start the process and do not wait for its models."""
+        self._start({})
+
+    def _start(self, environment: dict[str, str]) -> None:
+        with self._log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                self._command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -97,8 +116,16 @@ class ServerProcess:
             response = connection.getresponse()
             return response.status, response.read()
 
-    def _is_live(self) -> bool:
+    def is_live(self) -> bool:
         try:
             return self.get("/v2/health/live")[0] == 200
         except OSError:
             return False
+
+
+def _is_ready(notices: socket.socket) -> bool:
+    """Whether the server has just said that its models are loaded."""
+    try:
+        return notices.recv(1000) == b"READY=1"
+    except TimeoutError:
+        return False

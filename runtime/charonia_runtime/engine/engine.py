@@ -130,6 +130,8 @@ class Engine:
         self._polling: asyncio.Task[None] | None = None
         self._missing: list[str] = []
         """What is wrong with the repositories, where the start goes on all the same."""
+        self._started = False
+        """Whether the first loads are over; not ready before."""
         self._accepting = True
         """Whether requests from outside are taken."""
         self._retiring = False
@@ -155,6 +157,7 @@ class Engine:
         complete = await self._poller.load_all(self._startup_models())
         self._log_models()
         self._settled_once = self._registry.all_settled()
+        self._started = True
         if self._options.exit_on_error and not complete:
             await self.stop()
             raise InternalError("failed to load all models")
@@ -233,12 +236,13 @@ class Engine:
     # --- readiness ---
 
     async def is_live(self) -> bool:
-        return True
+        """Whether its repositories could be read when it started, as in Triton. True while the first models load."""
+        return not self._missing
 
     async def is_ready(self) -> bool:
         """Raises UnavailableError while the server stops."""
         self._refuse_when_stopping()
-        if self._retiring:
+        if self._retiring or not self._started:
             return False
         if not self._options.strict_readiness:
             return True

@@ -26,7 +26,7 @@ _EXIT_SECONDS: Final = 1.0
 
 class FrontendProcess:
     """
-    A child and the peer that serves it. It ends when this process does, in whatever way: its channel is closed then.
+    A child and the peer that serves it. It ends when this process does, in whatever way: it holds a lifeline.
 
     Used on the event loop. What the two say to each other: `started` or `failed` with a text from the child, `retire`
     and `stop` with its seconds to it.
@@ -36,6 +36,8 @@ class FrontendProcess:
         self._server = server
         self._peers = peers
         self._arguments = arguments
+        self._lifeline = -1
+        """The end of a pipe that only this process holds; the child is killed by the kernel when it is closed."""
         self._process: subprocess.Popen[bytes] | None = None
         self._peer: Peer | None = None
         self._ended = asyncio.Event()
@@ -57,6 +59,7 @@ class FrontendProcess:
         except OSError as error:
             ends.ours.close()
             os.close(ends.segment)
+            self._cut_lifeline()
             raise UnavailableError(f"cannot start a process of frontends: {error}") from error
         finally:
             ends.theirs.close()
@@ -99,17 +102,29 @@ class FrontendProcess:
                     await asyncio.to_thread(process.wait, _EXIT_SECONDS)
             process.kill()
             await asyncio.to_thread(process.wait)
+        self._cut_lifeline()
         self._lost()
 
     def _spawn(self, channel: int, segment: int) -> subprocess.Popen[bytes]:
         path = os.environ.get("PYTHONPATH")
-        return subprocess.Popen(  # noqa: S603  # this program, with arguments that it was given
-            [sys.executable, "-P", "-m", "charonia_runtime", "frontend", f"{channel},{segment}", *self._arguments],
-            env={**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{path}" if path else str(_ROOT)},
-            pass_fds=[channel, segment],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        lifeline, self._lifeline = os.pipe()
+        inherited = [channel, segment, lifeline]
+        names = ",".join(map(str, inherited))
+        try:
+            return subprocess.Popen(  # noqa: S603  # this program, with arguments that it was given
+                [sys.executable, "-P", "-m", "charonia_runtime", "frontend", names, *self._arguments],
+                env={**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{path}" if path else str(_ROOT)},
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            os.close(lifeline)
+
+    def _cut_lifeline(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def _noticed(self, notice: Mapping[str, Any]) -> None:
         if self._outcome.done():

@@ -15,10 +15,11 @@ from threading import Thread, get_ident
 from typing import Any
 
 from charonia_runtime.core.errors import ErrorCode, InferenceError
+from charonia_runtime.ipc import lifeline
 from charonia_runtime.ipc.channel import BlockingChannel
 from charonia_runtime.ipc.frames import Frame, FrameKind
 from charonia_runtime.ipc.messages import TIMES
-from charonia_runtime.stub import lifeline, triton_python_backend_utils
+from charonia_runtime.stub import triton_python_backend_utils
 from charonia_runtime.stub.answers import WrongResultError, answer, check_result
 from charonia_runtime.stub.context import Execution, Phase, context
 from charonia_runtime.stub.exceptions import describe, model_traceback

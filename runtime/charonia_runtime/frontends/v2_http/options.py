@@ -83,6 +83,8 @@ class Options:
                 raise OptionError(flag, f"Error: --{flag} must not be negative.")
         if self.stream_buffer_size <= 0:
             raise OptionError(_STREAM_FLAG, f"Error: --{_STREAM_FLAG} must be greater than 0.")
+        if not 0 <= self.http_port <= 65535:
+            raise OptionError("http-port", f"--http-port must be between 0 and 65535, got {self.http_port}")
         self.tls()
         self.restrictions()
         self.header_filter()

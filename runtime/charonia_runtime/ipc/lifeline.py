@@ -1,4 +1,4 @@
-"""The child must not outlive the server, not even one that was killed while the child's code never returns."""
+"""Children that end with the server, even if it is killed while their code never returns."""
 
 import fcntl
 import os
