@@ -3,6 +3,7 @@
 import pytest
 
 from e2e.support.models import multiplier
+from e2e.support.object_store import BUCKET
 from e2e.support.services import CHANGE_SECONDS
 from e2e.support.waiting import eventually
 
@@ -92,3 +93,32 @@ def _is_the_only_one(service, before):
     pods = service.children("pods")
     uids = [pod["metadata"]["uid"] for pod in pods]
     return len(uids) == 1 and before["metadata"]["uid"] not in uids and service.status().get("readyReplicas") == 1
+
+
+def test_a_pod_whose_only_model_is_broken_replaces_none_of_a_mirrored_image(a_service, cluster, store, client):
+    """An image of one's own keeps the flags that keep a service safe."""
+    mirrored = a_service("mirrored")
+    store.put(multiplier("double", 2), "mirrored/")
+    store.put({"mirrored-broken/double/1/model.onnx": b"no model"}, "")
+    server = {"image": cluster.images.runtime}
+    mirrored.apply(**SPEC, server=server)
+    mirrored.wait_until_ready()
+    (before,) = mirrored.pods()
+    try:
+        with client.load("http", mirrored.address(8000), "double", [1.0]) as by_http:
+            repository = SPEC["modelRepository"] | {"uri": f"s3://{BUCKET}/mirrored-broken"}
+            mirrored.apply(**SPEC | {"modelRepository": repository}, server=server)
+            eventually(lambda: "double" in _told(mirrored), CHANGE_SECONDS, "the status names the broken model")
+
+        assert by_http.failures == []
+        assert sum(by_http.answers.values()) > 100
+        assert before["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in mirrored.pods()]
+        assert mirrored.condition("Ready")["status"] == "True"
+    finally:
+        mirrored.delete()
+
+
+def _told(service):
+    """Messages of the conditions that are not as they should be."""
+    conditions = service.status().get("conditions", [])
+    return " ".join(each["message"] for each in conditions if each["status"] != "True" or each["type"] == "Stalled")

@@ -90,6 +90,18 @@ RULES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         [repository(uri="s3://bucket/a..b/.c/d")],
         [repository(uri="s3://bucket/../a"), repository(uri="s3://bucket/a/.")],
     ),
+    "command is for type Custom: add flags to the generated command line with args": (
+        [{"server": {"command": ["a"]}}, {"server": {"type": "Custom", "command": ["a"]}}],
+        [{"server": {"type": "Charonia", "command": ["a"]}}],
+    ),
+    "type Triton needs image": (
+        [{"server": {"type": "Triton", "image": "mirror/triton:25.03"}}],
+        [{"server": {"type": "Triton"}}],
+    ),
+    "type Custom needs image or command": (
+        [{"server": {"type": "Custom", "image": "a"}}],
+        [{"server": {"type": "Custom"}}],
+    ),
     "with command, name the models in it: loadModels is for the generated command line": (
         [{"server": {"loadModels": ["a"]}}],
         [{"server": {"loadModels": ["a"], "command": ["tritonserver"]}}],
@@ -163,6 +175,15 @@ RULES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     "access.type Token is a matter of the generated command line: leave server.command out": (
         [{"access": {"type": "Token", "tokenSecretRefs": [{"name": "a"}]}, "server": {"args": ["--log-verbose=1"]}}],
         [{"access": {"type": "Token", "tokenSecretRefs": [{"name": "a"}]}, "server": {"command": ["tritonserver"]}}],
+    ),
+    "access.type Token needs a server of type Charonia": (
+        [
+            {
+                "access": {"type": "Token", "tokenSecretRefs": [{"name": "a"}]},
+                "server": {"type": "Charonia", "image": "a"},
+            }
+        ],
+        [{"access": {"type": "Token", "tokenSecretRefs": [{"name": "a"}]}, "server": {"type": "Triton", "image": "a"}}],
     ),
     "a relative python.requirementsPath lies in the model repository: set modelRepository": (
         [{"modelRepository": None, "server": {"image": "a"}, "python": {"requirementsPath": "/r.txt"}}],

@@ -106,3 +106,34 @@ def test_changes_that_pods_see(spec):
 )  # fmt: skip
 def test_the_prefix_of_paths(networking, prefix):
     assert a_service(networking=networking).path_prefix == prefix
+
+
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [
+        ({}, "Charonia"), ({"image": "registry.example.com/mirror/runtime:0.1.0"}, "Charonia"),
+        ({"image": "nvcr.io/nvidia/tritonserver:25.03-py3"}, "Triton"), ({"image": "tritonserver"}, "Triton"),
+        ({"image": "mirror/tritonserver@sha256:00"}, "Triton"), ({"image": "example.com/tritonserver-tools:1"}, "Charonia"),
+        ({"image": "mirror/triton:25.03", "type": "Triton"}, "Triton"), ({"command": ["a"]}, "Custom"),
+        ({"image": "nvcr.io/nvidia/tritonserver:25.03-py3", "command": ["tritonserver"]}, "Custom"),
+        ({"image": "a", "type": "Custom"}, "Custom"), ({"image": "a/tritonserver:1", "type": "Charonia"}, "Charonia"),
+    ],
+)  # fmt: skip
+def test_the_kind_of_server(server, kind):
+    assert a_service(server=server).spec.server.kind == kind
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"server": {"type": "Triton"}}, {"server": {"type": "Custom"}},
+        {"server": {"type": "Triton", "image": "a", "command": ["a"]}},
+        {
+            "server": {"image": "nvcr.io/nvidia/tritonserver:25.03-py3"},
+            "access": {"type": "Token", "tokenSecretRefs": [{"name": "a"}]},
+        },
+    ],
+)  # fmt: skip
+def test_fields_that_do_not_go_with_the_kind_of_server(spec):
+    with pytest.raises(SpecError):
+        a_service(**spec)

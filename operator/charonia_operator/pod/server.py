@@ -23,6 +23,7 @@ def server_container(service: InferenceServiceSpec, settings: Settings) -> JSON:
     built = {
         **container(SERVER, server_image(service, settings), policy),
         "command": server_command(service),
+        "args": _own_arguments(service),
         "env": _environment(service),
         "ports": [
             {"name": name, "containerPort": port, "protocol": "TCP"}
@@ -34,16 +35,20 @@ def server_container(service: InferenceServiceSpec, settings: Settings) -> JSON:
     }
     if spec.server.env_from:
         built["envFrom"] = [dict(each) for each in spec.server.env_from]
-    if spec.drain.pre_stop_delay_seconds and not _is_ours(service):
+    if spec.drain.pre_stop_delay_seconds and not _drains_itself(service):
         built["lifecycle"] = {"preStop": {"sleep": {"seconds": spec.drain.pre_stop_delay_seconds}}}
     return {key: value for key, value in built.items() if value not in ({}, [])}
 
 
 def server_command(service: InferenceServiceSpec) -> list[str]:
-    """The server's whole command line: the user's own, or one of flags that the image understands."""
+    """
+    The server's whole command line: the user's own, or one of flags that the server understands.
+
+    Empty for a custom server without a command: its image has an entry point.
+    """
     spec = service.spec
-    if spec.server.command:
-        return [*spec.server.command, *spec.server.args]
+    if spec.server.kind == "Custom":
+        return [*spec.server.command, *spec.server.args] if spec.server.command else []
     ports = spec.networking.ports
     flags: list[tuple[str, object]] = [
         ("model-repository", spec.model_repository.mount_path if spec.model_repository else "/models"),
@@ -56,7 +61,7 @@ def server_command(service: InferenceServiceSpec) -> list[str]:
         *_readiness(service),
         *([("log-verbose", spec.server.logging.verbose)] if spec.server.logging.verbose else []),
         *([("log-format", "ISO8601")] if spec.server.logging.format == "ISO8601" else []),
-        *([("path-prefix", service.path_prefix)] if service.path_prefix and not spec.networking.gateway else []),
+        *_path_prefix(service),
         *_access(service),
     ]
     return ["tritonserver", *(f"--{name}={value}" for name, value in flags), *spec.server.args]
@@ -72,9 +77,22 @@ def gpu_resources(gpu: Gpu | None, settings: Settings) -> dict[str, str]:
     return {name: str(gpu.count)}
 
 
-def _is_ours(service: InferenceServiceSpec) -> bool:
-    """Whether the server is Charonia's own image and command, which know more flags than Triton's."""
-    return not service.spec.server.image and not service.spec.server.command
+def _own_arguments(service: InferenceServiceSpec) -> list[str]:
+    """Arguments of the image's own entry point, where there is no command line of ours or the user's."""
+    server = service.spec.server
+    return list(server.args) if server.kind == "Custom" and not server.command else []
+
+
+def _drains_itself(service: InferenceServiceSpec) -> bool:
+    """Whether the server knows Charonia's own flags, of which one lets it leave load balancers before it stops."""
+    return service.spec.server.kind == "Charonia"
+
+
+def _path_prefix(service: InferenceServiceSpec) -> list[tuple[str, object]]:
+    """The prefix that an Ingress leaves on; a Gateway takes it off, and Triton has no such flag."""
+    if not service.path_prefix or service.spec.networking.gateway or service.spec.server.kind != "Charonia":
+        return []
+    return [("path-prefix", service.path_prefix)]
 
 
 def _end(service: InferenceServiceSpec) -> list[tuple[str, object]]:
@@ -86,7 +104,7 @@ def _end(service: InferenceServiceSpec) -> list[tuple[str, object]]:
     drain = service.spec.drain
     left = drain.termination_grace_period_seconds - drain.pre_stop_delay_seconds - _SECONDS_LEFT_FOR_THE_EXIT
     flags: list[tuple[str, object]] = [("exit-timeout-secs", max(left, _LEAST_EXIT_SECONDS))]
-    if drain.pre_stop_delay_seconds and _is_ours(service):
+    if drain.pre_stop_delay_seconds and _drains_itself(service):
         flags.append(("drain-secs", drain.pre_stop_delay_seconds))
     return flags
 
@@ -100,7 +118,8 @@ def _readiness(service: InferenceServiceSpec) -> list[tuple[str, object]]:
     """
     if _control_mode(service) != "Poll":
         return []
-    return [("steady-readiness", "true")] if _is_ours(service) else [("strict-readiness", "false")]
+    ours = service.spec.server.kind == "Charonia"
+    return [("steady-readiness", "true")] if ours else [("strict-readiness", "false")]
 
 
 def _control_mode(service: InferenceServiceSpec) -> str:

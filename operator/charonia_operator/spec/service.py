@@ -49,8 +49,8 @@ class Spec:
     def __post_init__(self) -> None:
         if self.model_repository is None and not self.server.image:
             raise ValueError("set modelRepository, or a server.image that brings its models")
-        if self.access.type == "Token" and self.server.command:
-            raise ValueError("access.type Token is the generated command's: leave server.command out")
+        if self.access.type == "Token" and self.server.kind != "Charonia":
+            raise ValueError(f"access.type Token needs a server of type Charonia: server.type is {self.server.kind}")
 
 
 @dataclass(frozen=True, slots=True)

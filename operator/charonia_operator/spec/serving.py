@@ -1,5 +1,6 @@
 """The parts of `spec` that shape the server's container: the server, its packages, devices, probes and its end."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -16,10 +17,20 @@ class Logging:
     format: Literal["Default", "ISO8601"] = "Default"
 
 
+_NVIDIA_IMAGE = re.compile(r"(^|/)tritonserver([:@]|$)")
+
+ServerKind = Literal["Charonia", "Triton", "Custom"]
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server's image and command line. With `command`, the operator adds nothing but `args`."""
+    """
+    The server's image and command line. `type` says which flags and which manner of stopping it knows.
 
+    Raises ValueError for fields that do not go with the type.
+    """
+
+    type: Literal["", "Charonia", "Triton", "Custom"] = ""
     image: str = ""
     image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
     command: tuple[str, ...] = ()
@@ -29,6 +40,28 @@ class Server:
     model_control: Literal["Auto", "None", "Poll", "Explicit"] = "Auto"
     load_models: tuple[str, ...] = ()
     logging: Logging = field(default_factory=Logging)
+
+    def __post_init__(self) -> None:
+        if self.command and self.type not in ("", "Custom"):
+            raise ValueError("command is for type Custom: add flags to the generated command line with args")
+        if self.type == "Triton" and not self.image:
+            raise ValueError("type Triton needs image")
+        if self.type == "Custom" and not (self.image or self.command):
+            raise ValueError("type Custom needs image or command")
+
+    @property
+    def kind(self) -> ServerKind:
+        """
+        The type, also where the spec leaves it open.
+
+        A command of one's own makes a server Custom, an image that is called tritonserver makes it Triton. Any other
+        image is taken for Charonia's, mirrored or extended.
+        """
+        if self.type:
+            return self.type
+        if self.command:
+            return "Custom"
+        return "Triton" if _NVIDIA_IMAGE.search(self.image) else "Charonia"
 
 
 @dataclass(frozen=True, slots=True)
