@@ -25,6 +25,9 @@ from charonia_runtime.logs import Log
 from charonia_runtime.options import ServeOptions, parse_serve
 from charonia_runtime.remote.server import RemoteServer
 
+_TELL_SECONDS = 1.0
+"""How often the server hears what was answered here, for its metrics."""
+
 
 def front(arguments: Sequence[str]) -> int:
     """
@@ -74,9 +77,12 @@ class _Front:
         interpreter.settle()
         server.notice({"started": True})
         watching = asyncio.create_task(self._access_files.watch())
+        telling = asyncio.create_task(_tell_answers(server))
         await self._stop.wait()
         watching.cancel()
+        telling.cancel()
         await self._stop_frontends()
+        server.tell_answers()
         return 0
 
     async def _start_frontends(self, server: RemoteServer) -> None:
@@ -109,6 +115,12 @@ class _Front:
             verbose_level=int(settings["log_verbose_level"]),
             line_format=str(settings["log_format"]),
         )
+
+
+async def _tell_answers(server: RemoteServer) -> None:
+    while True:
+        await asyncio.sleep(_TELL_SECONDS)
+        server.tell_answers()
 
 
 def _leave() -> None:

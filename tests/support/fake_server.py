@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from charonia_runtime.core.answers import AnswerCounts
 from charonia_runtime.core.cache import CacheUse
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.custom_metrics import CustomMetrics
@@ -203,6 +204,7 @@ class FakeServer:
     cache_use: CacheUse | None = None
 
     def __init__(self) -> None:
+        self.answers = AnswerCounts()
         self.shared_memory = FakeSharedMemory()
         self.settings = FakeSettings()
         self.custom_metrics = CustomMetrics()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from charonia_runtime.core.answers import AnswerCounts
 from charonia_runtime.core.cache import CacheUse
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.core.custom_metrics import CustomMetrics
@@ -142,6 +143,8 @@ class InferenceServer(Protocol):
     """Frontends ask it for a trace of each request while it is active, and hand that on with the request."""
     custom_metrics: CustomMetrics
     """What models count by themselves."""
+    answers: AnswerCounts
+    """What frontends answered; those in other processes send theirs."""
     cache_use: CacheUse | None
     """What happened to the response cache; None without one, or where it is not this server's own."""
 

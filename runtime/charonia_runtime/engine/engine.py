@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from charonia_runtime import __version__
+from charonia_runtime.core.answers import AnswerCounts
 from charonia_runtime.core.backend import ModelFiles
 from charonia_runtime.core.cache import ResponseCache
 from charonia_runtime.core.config import ModelConfig
@@ -104,6 +105,7 @@ class Engine:
         self.tracing = tracing
         self.custom_metrics = CustomMetrics()
         """What models count by themselves, for the metrics endpoint."""
+        self.answers = AnswerCounts()
         self.cache_use = cache.use if cache is not None else None
         self._options = options
         self._load_backend = load_backend

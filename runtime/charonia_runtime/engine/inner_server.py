@@ -26,6 +26,7 @@ class InnerServer:
         self.settings = server.settings
         self.tracing = server.tracing
         self.custom_metrics = server.custom_metrics
+        self.answers = server.answers
         self.cache_use = server.cache_use
         self.submit = submit
         self._server = server

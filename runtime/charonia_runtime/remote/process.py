@@ -127,6 +127,10 @@ class FrontendProcess:
             self._lifeline = -1
 
     def _noticed(self, notice: Mapping[str, Any]) -> None:
+        if "answers" in notice:
+            for protocol, status, count in notice["answers"]:
+                self._server.answers.of(protocol)[status] += count
+            return
         if self._outcome.done():
             return
         if "failed" in notice:

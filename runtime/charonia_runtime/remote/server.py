@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from charonia_runtime.core.answers import AnswerCounts
 from charonia_runtime.core.cache import CacheUse
 from charonia_runtime.core.custom_metrics import CustomMetrics
 from charonia_runtime.core.datatypes import DataType
@@ -78,6 +79,7 @@ class RemoteServer:
         self._tracing = RemoteTracing(self._send_trace)
         self.tracing = self._tracing
         self.custom_metrics = CustomMetrics()
+        self.answers = AnswerCounts()
         self._noticed = noticed
         self._log_changed = log_changed
         self._lost = lost
@@ -88,6 +90,7 @@ class RemoteServer:
         self._numbers: dict[int, int] = {}
         """Identity of a request in flight → its number."""
         self._calls: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._told_answers: dict[tuple[str, int | str], int] = {}
         self._last_number = 0
         self._known = asyncio.Event()
 
@@ -100,6 +103,17 @@ class RemoteServer:
     def notice(self, document: Mapping[str, Any]) -> None:
         """Tell the server's owner something."""
         self._link.say(Kind.NOTICE, document)
+
+    def tell_answers(self) -> None:
+        """Tell the server's owner what was answered since it was told last."""
+        news = []
+        for protocol, status, count in self.answers:
+            more = count - self._told_answers.get((protocol, status), 0)
+            if more:
+                self._told_answers[protocol, status] = count
+                news.append((protocol, status, more))
+        if news and not self._link.closed:
+            self.notice({"answers": news})
 
     def close(self) -> None:
         """Leave the server; it cancels what is in flight."""

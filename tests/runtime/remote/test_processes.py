@@ -86,6 +86,13 @@ def frontends(server):
     return sorted(found)
 
 
+def metrics_of(server):
+    with contextlib.closing(http.client.HTTPConnection(server.metrics, timeout=10)) as connection:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+
+
 def given(module, array, name="INPUT", datatype="INT32"):
     tensor = module.InferInput(name, list(array.shape), datatype)
     tensor.set_data_from_numpy(array)
@@ -118,6 +125,21 @@ def test_answers(split, wire):
     for _ in range(8):  # the kernel spreads connections over the processes
         ask(split, wire)
     assert len(frontends(split)) == 2
+
+
+def test_answers_of_all_processes_are_counted_together(split):
+    def count(protocol, code):
+        status, text = metrics_of(split)
+        assert status == 200
+        found = [line for line in text.splitlines() if line.startswith("charonia_requests_total")]
+        wanted = f'charonia_requests_total{{code="{code}",protocol="{protocol}"}} '
+        return sum(int(line.removeprefix(wanted)) for line in found if line.startswith(wanted))
+
+    for protocol, code in (("http", "200"), ("grpc", "OK")):
+        before = count(protocol, code)
+        for _ in range(8):
+            ask(split, protocol)
+        until(lambda protocol=protocol, code=code, before=before: count(protocol, code) >= before + 8)
 
 
 @pytest.mark.parametrize("wire", MODULES)

@@ -6,12 +6,14 @@ import logging
 from prometheus_client import CollectorRegistry
 
 from charonia_runtime.core.server import InferenceServer
+from charonia_runtime.frontends.metrics.answers import AnswerCollector
 from charonia_runtime.frontends.metrics.cache import CacheCollector
 from charonia_runtime.frontends.metrics.custom import CustomCollector
 from charonia_runtime.frontends.metrics.exposition import render
 from charonia_runtime.frontends.metrics.machine import CpuProbe, GpuProbe, PinnedMemory, Probe, Sampler
 from charonia_runtime.frontends.metrics.models import ModelCollector
 from charonia_runtime.frontends.metrics.options import Options
+from charonia_runtime.frontends.metrics.process import ProcessProbe
 from charonia_runtime.frontends.metrics.scrapes import JSON_HEADERS, LIMITS, Page, Scrapes
 from charonia_runtime.frontends.metrics.summaries import SummaryCollector
 from charonia_runtime.protocols.v2_documents import render_index
@@ -43,6 +45,7 @@ class Frontend:
         self._registry.register(PinnedMemory(options.pinned_memory_pool_bytes))
         self._registry.register(self._sampler)
         self._registry.register(CacheCollector(server.cache_use))
+        self._registry.register(AnswerCollector(server.answers))
         if self._summaries is not None:
             self._registry.register(self._summaries)
         self._registry.register(CustomCollector(server.custom_metrics))
@@ -89,7 +92,9 @@ class Frontend:
         return render_index(await self._server.repository_index())
 
     def _find_probes(self) -> list[Probe]:
-        probes: list[Probe] = [CpuProbe()] if self._options.allow_cpu_metrics else []
+        probes: list[Probe] = [ProcessProbe()]
+        if self._options.allow_cpu_metrics:
+            probes.append(CpuProbe())
         gpus = GpuProbe.find() if self._options.allow_gpu_metrics else None
         if gpus is not None:
             self._gpu_uuids.update(gpus.uuids)

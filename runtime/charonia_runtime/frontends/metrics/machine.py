@@ -1,5 +1,6 @@
 """Gauges of the machine: CPU and memory from /proc, GPUs through NVML, looked at by a thread now and then."""
 
+import errno
 import importlib
 import logging
 import threading
@@ -13,6 +14,7 @@ from typing_extensions import override
 
 logger = logging.getLogger(__name__)
 
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE})
 Probe = Callable[[], Sequence[Metric]]
 """Looks at a part of the machine; may block."""
 
@@ -22,7 +24,7 @@ class Sampler(Collector):
     Asks probes every `interval_seconds` in a thread of its own, so that no scrape waits for a driver.
 
     `find_probes` is called in the thread as well. Yields what the last round found. A probe that fails is logged once
-    and not asked again.
+    and not asked again, unless all that it lacked was a descriptor.
     """
 
     def __init__(self, find_probes: Callable[[], Sequence[Probe]], interval_seconds: float) -> None:
@@ -66,6 +68,8 @@ class Sampler(Collector):
             try:
                 found += probe()
             except Exception as error:  # noqa: BLE001 - whatever a driver raises
+                if isinstance(error, OSError) and error.errno in _PASSING:
+                    continue
                 logger.warning("metrics of the machine are incomplete: %s", error)
                 probes.remove(probe)
         return found

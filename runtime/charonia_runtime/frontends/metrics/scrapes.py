@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from charonia_runtime.core.answers import AnswerCounts
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.frontends.metrics.exposition import CONTENT_TYPE
 from charonia_runtime.wires.http1.connection import Connection
@@ -45,6 +46,7 @@ class Scrapes:
     def __init__(self, pages: Mapping[str, Page]) -> None:
         """`pages` by their paths, which may also end in a slash."""
         self.tasks = set[asyncio.Task[None]]()
+        self.answered = AnswerCounts().of("metrics")
         self._pages = pages
 
     def begin(self, connection: Connection, request: Request) -> None:

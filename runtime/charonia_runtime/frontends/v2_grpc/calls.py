@@ -5,10 +5,12 @@ Everything happens on the event loop's thread, by callbacks: a call whose answer
 chain that read its message. Neither side raises into the other.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from charonia_runtime.core.answers import StatusCounts
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
 from charonia_runtime.frontends.v2_grpc.status import OK, Status
 
@@ -68,6 +70,8 @@ class Method:
     """Whether the client sends one message and gets one: transports see to the former, listeners to the latter."""
     refusal: Callable[[Metadata], Status | None] | None = None
     """Why a client that sent this metadata is refused before its messages are read; None for clients to serve."""
+    answered: StatusCounts = field(default_factory=lambda: defaultdict(int))
+    """How often calls ended with each status, by its name; transports count."""
 
 
 class Methods(Protocol):

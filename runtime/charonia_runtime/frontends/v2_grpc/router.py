@@ -30,17 +30,20 @@ class Router:
             tokens = options.access_tokens if category != OPEN_CATEGORY else None
             return _refusal(tokens, options.restrictions().get(category))
 
+        answered = server.answers.of("grpc")
         self._methods = {
-            path: Method(control_method(call, options.response_delay_seconds), refusal=refusal(category))
+            path: Method(
+                control_method(call, options.response_delay_seconds), refusal=refusal(category), answered=answered
+            )
             for path, (category, call) in ControlCalls(server).table().items()
         }
         guard = refusal(_INFERENCE)
-        self._methods[f"{_SERVICE}/ModelInfer"] = Method(inference.model_infer, refusal=guard)
-        self._methods[f"{_SERVICE}/ModelStreamInfer"] = Method(inference.model_stream_infer, False, guard)
-        self._methods["/grpc.health.v1.Health/Watch"] = Method(watch.open, False, refusal("health"))
+        self._methods[f"{_SERVICE}/ModelInfer"] = Method(inference.model_infer, refusal=guard, answered=answered)
+        self._methods[f"{_SERVICE}/ModelStreamInfer"] = Method(inference.model_stream_infer, False, guard, answered)
+        self._methods["/grpc.health.v1.Health/Watch"] = Method(watch.open, False, refusal("health"), answered)
         for version in VERSIONS:
             path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
-            self._methods[path] = Method(open_reflection, False, refusal("metadata"))
+            self._methods[path] = Method(open_reflection, False, refusal("metadata"), answered)
 
     def find(self, path: str) -> Method | None:
         return self._methods.get(path)

@@ -34,6 +34,7 @@ class Routes:
         self._services = services
         self._control = control
         self.tasks = set[asyncio.Task[None]]()
+        self.answered = services.server.answers.of("http")
         self._inference = lru_cache(_KNOWN_PATHS)(re.compile(services.prefixes.pattern + _INFERENCE).fullmatch)
         self._access_tokens = services.access_tokens
         self._restriction = services.restrictions.get("inference")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, MutableSet, Sequence
+from collections.abc import Callable, MutableMapping, MutableSet, Sequence
 from typing import Final, Protocol
 
 from typing_extensions import override
@@ -17,7 +17,9 @@ from charonia_runtime.wires.http1.messages import (
     RefusedRequestError,
     Request,
     SlowRequestError,
+    connection_field,
     status_line,
+    whole_refusal,
 )
 from charonia_runtime.wires.http1.patience import Patience
 from charonia_runtime.wires.http1.reader import RequestReader
@@ -42,6 +44,8 @@ class Handler(Protocol):
 
     tasks: set[asyncio.Task[None]]
     """What runs on behalf of requests, also when their clients are gone; a stop waits for it."""
+    answered: MutableMapping[int | str, int]
+    """How often each status was answered; connections count."""
 
     def begin(self, connection: "Connection", request: Request) -> None:
         """Answer the request, now or later. What it raises is logged and answered as HandlerFailureError."""
@@ -69,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         connections: MutableSet["Connection"],
     ) -> None:
         self._handler = handler
+        self._answered = handler.answered
         self._limits = limits
         self._read_buffer = read_buffer
         self._connections = connections
@@ -250,11 +255,12 @@ class Connection(asyncio.BufferedProtocol):
         request = self._request
         if request is None or self._is_closing:
             return
+        self._answered[status] += 1
         size = 0
         for part in parts:
             size += part.nbytes if isinstance(part, memoryview) else len(part)
         head = b"%b%bContent-Length: %d\r\n%b\r\n" % (
-            status_line(request.head.version, status), fields, size, _connection_field(request),
+            status_line(request.head.version, status), fields, size, connection_field(request),
         )  # fmt: skip
         if request.head.method == b"HEAD":
             self._write([head])
@@ -269,13 +275,14 @@ class Connection(asyncio.BufferedProtocol):
         request = self._request
         if request is None or self._is_closing:
             return
+        self._answered[status] += 1
         self._has_begun_stream = True
         framing = b"Transfer-Encoding: chunked\r\n"
         if request.head.version == "1.0":
             framing = b""
             request.keep_alive = False
         self._write([
-            b"%b%b%b%b\r\n" % (status_line(request.head.version, status), fields, framing, _connection_field(request))
+            b"%b%b%b%b\r\n" % (status_line(request.head.version, status), fields, framing, connection_field(request))
         ])  # fmt: skip
 
     def send_chunk(self, data: bytes) -> None:
@@ -381,18 +388,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         logger.debug("refused an HTTP request: %s", refusal)
         status, fields, body = self._handler.refuse(refusal)
+        self._answered[status] += 1
         self._is_closing = True
         self._transport.resume_reading()
-        self._write([
-            b"%b%bContent-Length: %d\r\nConnection: close\r\n\r\n%b"
-            % (status_line("1.1", status), fields, len(body), body)
-        ])  # fmt: skip
+        self._write([whole_refusal(status, fields, body)])
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._loop.call_later(LINGER_SECONDS, self._transport.abort)
-
-
-def _connection_field(request: Request) -> bytes:
-    if not request.keep_alive:
-        return b"Connection: close\r\n"
-    return b"Connection: keep-alive\r\n" if request.head.version == "1.0" else b""

@@ -110,3 +110,17 @@ class Request:
 def status_line(version: str, status: int) -> bytes:
     """The first line of an answer, with Triton's reason phrases."""
     return _STATUS_LINES.get((version, status)) or f"HTTP/{version} {status} \r\n".encode()
+
+
+def connection_field(request: Request) -> bytes:
+    """The header line that says whether the connection goes on, where its version leaves that open."""
+    if not request.keep_alive:
+        return b"Connection: close\r\n"
+    return b"Connection: keep-alive\r\n" if request.head.version == "1.0" else b""
+
+
+def whole_refusal(status: int, fields: bytes, body: bytes) -> bytes:
+    """The bytes of an answer after which the connection closes; `fields` are header lines."""
+    return b"%b%bContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (
+        status_line("1.1", status), fields, len(body), body,
+    )  # fmt: skip

@@ -122,7 +122,7 @@ def families(text: str) -> dict[str, list[str]]:
 async def test_models_have_triton_s_series(start, server):
     text = await scrape(await start(server, allow_cpu_metrics=False, allow_gpu_metrics=False))
 
-    assert text == (
+    assert text.partition("# HELP process_")[0] == (
         "# HELP nv_inference_request_success Number of successful inference requests, all batch sizes\n"
         "# TYPE nv_inference_request_success counter\n"
         'nv_inference_request_success{model="simple",version="1"} 4\n'
@@ -188,7 +188,10 @@ async def test_prometheus_can_read_it(start, server):
 async def test_a_server_without_models_has_no_model_families(start):
     text = await scrape(await start(FakeServer(), allow_cpu_metrics=False))
 
-    assert set(families(text)) == {"nv_pinned_memory_pool_total_bytes", "nv_pinned_memory_pool_used_bytes"}
+    assert {name for name in families(text) if not name.startswith("process_")} == {
+        "nv_pinned_memory_pool_total_bytes",
+        "nv_pinned_memory_pool_used_bytes",
+    }
 
 
 async def test_models_that_are_unloaded_vanish(start, server):
@@ -277,6 +280,35 @@ async def test_first_responses_are_a_histogram(start):
         f'{name}_bucket{{model="timed",version="1",le="2000"}} 3',
         f'{name}_bucket{{model="timed",version="1",le="+Inf"}} 4',
     ]
+
+
+async def test_answers_are_counted_by_protocol_and_status(start, server):
+    http, grpc = server.answers.of("http"), server.answers.of("grpc")
+    http[200] += 2
+    http[404] += 1
+    grpc["OK"] += 3
+
+    found = families(await scrape(await start(server)))
+
+    assert found["charonia_requests_total"] == [
+        'charonia_requests_total{code="200",protocol="http"} 2',
+        'charonia_requests_total{code="404",protocol="http"} 1',
+        'charonia_requests_total{code="OK",protocol="grpc"} 3',
+    ]
+
+
+async def test_the_process_is_measured(start, server):
+    found = families(await scrape(await start(server)))
+
+    names = [
+        "process_virtual_memory_bytes", "process_resident_memory_bytes", "process_start_time_seconds",
+        "process_cpu_seconds_total", "process_open_fds", "process_max_fds",
+    ]  # fmt: skip
+    assert [name for name in found if name.startswith("process_")] == names
+    for name in names:
+        (line,) = found[name]
+        assert line.split()[0] == name
+        assert float(line.split()[1]) > 0
 
 
 async def test_metrics_of_models_own(start):

@@ -1,3 +1,4 @@
+import errno
 import threading
 from types import SimpleNamespace
 
@@ -196,6 +197,26 @@ def test_a_probe_that_fails_is_left_out(caplog):
     sampler.stop()
     assert [family.name for family in sampler.collect()] == ["name"]
     assert [record.getMessage() for record in caplog.records] == ["metrics of the machine are incomplete: no driver"]
+
+
+def test_a_probe_that_lacks_a_descriptor_is_asked_again(caplog):
+    errors = [OSError(errno.EMFILE, "Too many open files")]
+    asked = threading.Event()
+
+    def short():
+        if errors:
+            raise errors.pop()
+        asked.set()
+        return [Metric("name", "text", "gauge")]
+
+    sampler = Sampler(lambda: [short], 0.001)
+    sampler.start()
+
+    assert asked.wait(5)
+    sampler.stop()
+    sampler._thread.join(5)
+    assert [family.name for family in sampler.collect()] == ["name"]
+    assert not caplog.records
 
 
 def test_a_hanging_driver_holds_nobody():

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import socket
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -30,6 +31,7 @@ class Handler:
 
     def __init__(self, *, holds: bool = False) -> None:
         self.tasks = set[asyncio.Task[None]]()
+        self.answered = defaultdict[int | str, int](int)
         self.held: list[Connection] = []
         self.arrived = asyncio.Event()
         self.left = 0
@@ -104,12 +106,16 @@ async def serving(handler: Handler, limits: Limits = LIMITS) -> AsyncIterator[tu
         await listener.stop(0)
 
 
-async def test_requests_are_answered() -> None:
-    async with serving(Handler()) as (_, connect):
+async def test_requests_are_answered_and_counted() -> None:
+    handler = Handler()
+    async with serving(handler) as (_, connect):
         reader, writer = await connect()
         for _ in range(3):
             writer.write(GET)
             assert await reader.readexactly(len(OK)) == OK
+        writer.write(b"garbage\r\n\r\n")
+        await reader.read()
+    assert handler.answered == {200: 3, 400: 1}
 
 
 async def test_a_body_over_the_limit_gets_the_handler_s_words() -> None:

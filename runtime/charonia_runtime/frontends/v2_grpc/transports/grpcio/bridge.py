@@ -45,7 +45,7 @@ async def _refuse_unknown(_requests: object, context: grpc.aio.ServicerContext) 
 
 def _handler(method: Method) -> grpc.RpcMethodHandler:
     async def unary(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        call = BridgedCall(context)
+        call = BridgedCall(context, method)
         listener = await call.open(method)
         if listener is not None:
             listener.message(data)
@@ -53,7 +53,7 @@ def _handler(method: Method) -> grpc.RpcMethodHandler:
         return call.response
 
     async def stream(_requests: object, context: grpc.aio.ServicerContext) -> None:
-        call = BridgedCall(context)
+        call = BridgedCall(context, method)
         listener = await call.open(method)
         if listener is not None:
             await call.serve(listener, reads=True)
@@ -66,7 +66,8 @@ def _handler(method: Method) -> grpc.RpcMethodHandler:
 class BridgedCall:
     """See `calls.Call`. What is sent waits here until grpc has written what came before."""
 
-    def __init__(self, context: grpc.aio.ServicerContext) -> None:
+    def __init__(self, context: grpc.aio.ServicerContext, method: Method) -> None:
+        self._method = method
         self.metadata = Metadata(context.invocation_metadata() or ())
         self.response = b""
         """The answer of a unary call."""
@@ -140,6 +141,7 @@ class BridgedCall:
             if reader is not None:
                 reader.cancel()
             if self._status is None:
+                self._count(StatusCode.CANCELLED)
                 listener.aborted()
             for waiting in self._outgoing:
                 if callable(waiting):
@@ -171,6 +173,11 @@ class BridgedCall:
             await self._wake.wait()
         if self._status is not OK:
             await self._abort(self._status)
+        self._count(self._status.code)
+
+    def _count(self, code: StatusCode) -> None:
+        self._method.answered[code.name] += 1
 
     async def _abort(self, status: Status) -> None:
+        self._count(status.code)
         await self._context.abort(_CODES[status.code], status.text)

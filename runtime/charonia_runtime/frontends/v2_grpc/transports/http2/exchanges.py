@@ -24,6 +24,7 @@ from charonia_runtime.wires.http2.errors import ENHANCE_YOUR_CALM
 from charonia_runtime.wires.http2.stream import Stream
 
 _DEADLINE_EXCEEDED: Final = Status(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+_OK_NAME: Final = StatusCode.OK.name
 _TOO_SLOW: Final = Status(StatusCode.DEADLINE_EXCEEDED, "the request took too long to arrive")
 _CUT_SHORT: Final = Status(StatusCode.INTERNAL, "the request ended within a message")
 
@@ -63,6 +64,7 @@ class Exchange:
             self.end()
             return
         self._let_go()
+        self._method.answered[_OK_NAME] += 1
         size = 0
         for part in parts:
             size += len(part)
@@ -80,6 +82,7 @@ class Exchange:
 
     def end(self, status: Status = OK) -> None:
         self._let_go()
+        self._method.answered[status.code.name] += 1
         if not self._has_head:
             self._stream.send_trailers(refusal_block(status))
         elif self._compressed is not None:
@@ -110,6 +113,7 @@ class Exchange:
     def aborted(self, _code: int) -> None:
         listener = self._listener
         self._let_go()
+        self._method.answered[StatusCode.CANCELLED.name] += 1
         if self._compressed is not None:
             self._compressed.drop()
         self._abort(listener)

@@ -33,8 +33,12 @@ class Handler:
             return Refusal(stream, head.answer, head.text)
         refusal = method.refusal(head.metadata) if method.refusal is not None else None
         if refusal is not None:
+            method.answered[refusal.code.name] += 1
             return Refusal(stream, refusal_block(refusal))
         if method.is_unary:
             return UnaryExchange(stream, head, method, self._level)
         exchange = StreamExchange(stream, head, method, self._level)
-        return exchange if exchange.refusal is None else Refusal(stream, refusal_block(exchange.refusal))
+        if exchange.refusal is None:
+            return exchange
+        method.answered[exchange.refusal.code.name] += 1
+        return Refusal(stream, refusal_block(exchange.refusal))
