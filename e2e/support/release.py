@@ -44,4 +44,5 @@ class Release:
 
     def log(self) -> str:
         """What the operator says."""
-        return self.cluster.kubectl("logs", self.deployment(), "-n", NAMESPACE, "--tail=-1")
+        selector = f"app.kubernetes.io/instance={_NAME}"  # both pods: one leads, the other stands by
+        return self.cluster.kubectl("logs", f"--selector={selector}", "-n", NAMESPACE, "--tail=-1")

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,7 +104,8 @@ async def watch_over(workers: Workers) -> None:
     """
     End the process when one of kopf's watches or a worker has ended, or the loop hangs: the kubelet starts it again.
 
-    kopf does not start a watch again that met an error which it does not know; not every version of it ends then.
+    kopf does not start a watch again that met an error which it does not know; not every version of it ends then. Nor
+    does it begin to watch a kind that the cluster gets later: then the process ends in an orderly way.
     """
     loop, expected = asyncio.get_running_loop(), set[str]()
     begun = loop.time()
@@ -112,6 +114,10 @@ async def watch_over(workers: Workers) -> None:
         alive = {name for task in asyncio.all_tasks() if (name := task.get_name()).startswith("watcher for")}
         expected |= alive
         await asyncio.sleep(_WATCHDOG_SECONDS)
+        if workers.unwatched:
+            _log.warning("ending, to begin again with watches for %s", workers.unwatched)
+            signal.raise_signal(signal.SIGTERM)
+            return
         lag = loop.time() - before - _WATCHDOG_SECONDS
         watches = any(name.startswith(f"watcher for {INFERENCE_SERVICE.plural}.") for name in expected)
         blind = not watches and loop.time() - begun > _FIRST_WATCHES_SECONDS

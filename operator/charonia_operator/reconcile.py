@@ -10,9 +10,10 @@ from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
 from charonia_operator.diagnosis import is_ready, waits_to_start
 from charonia_operator.models import ModelWatch
-from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, is_owned_by, revision_name
+from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, revision_name
 from charonia_operator.observation import Observation, Problem
 from charonia_operator.observing import Observer
+from charonia_operator.ownership import may_take
 from charonia_operator.pod.template import pod_template
 from charonia_operator.reasons import Reason
 from charonia_operator.resources import children, controller_revision
@@ -123,7 +124,7 @@ class Reconciler:
     def _template(self, service: InferenceServiceSpec, observed: Observed) -> JSON:
         """The template that was frozen when the spec last changed, else one made now."""
         frozen = observed.get((controller_revision.RESOURCE.kind, revision_name(service)))
-        if frozen and is_owned_by(frozen[1], service.uid):
+        if frozen and may_take(frozen[1], service):
             return controller_revision.frozen_template(frozen[1])
         return pod_template(service, self.settings)
 

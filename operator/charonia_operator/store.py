@@ -131,6 +131,11 @@ class Store:
         with self._lock:
             return [name[1:] for name in self._entries if name[0] == INFERENCE_SERVICE]
 
+    def holds(self, kind: ResourceKind) -> bool:
+        """Whether there is any object of a kind."""
+        with self._lock:
+            return any(name[0] == kind for name in self._entries)
+
     def unseen(self, namespace: str) -> Mapping[ResourceKind, str]:
         """Of what is forbidden that which concerns a namespace."""
         return {kind: text for (kind, where), text in self.forbidden.items() if where in {"", namespace}}

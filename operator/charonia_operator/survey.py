@@ -31,6 +31,7 @@ class Survey:
     """Namespaces that were not read."""
     known_kinds: set[ResourceKind] = field(default_factory=set)
     """The optional kinds that the cluster knew when it was asked last."""
+    _known_at_first: set[ResourceKind] | None = None
 
     def can_begin(self) -> str:
         """Why no InferenceService can be read anywhere, empty as soon as there is one namespace where they can."""
@@ -63,6 +64,8 @@ class Survey:
         if left_out != self.left_out:
             _log.warning("namespaces that are watched now: %s", ", ".join(set(self._namespaces) - left_out) or "none")
         self.left_out = left_out
+        if self._known_at_first is None:
+            self._known_at_first = set(self.known_kinds)
         if forbidden != self.store.forbidden:
             told = {f"{kind.plural} in {namespace or 'all namespaces'}" for kind, namespace in forbidden}
             _log.warning("what may not be listed: %s", ", ".join(sorted(told)) or "nothing any more")
@@ -74,6 +77,15 @@ class Survey:
     def incomplete(self) -> bool:
         """Whether something could not be read."""
         return bool(self.left_out or self.store.forbidden)
+
+    @property
+    def appeared(self) -> set[ResourceKind]:
+        """The optional kinds that the cluster knows by now, and did not at first: no watch has been begun for them."""
+        if self._known_at_first is None:
+            return set()
+        optional = {kind for kind in kinds() if kind.optional}
+        known = self.known_kinds | {kind for kind in optional if self.store.holds(kind)}
+        return known - self._known_at_first
 
     @property
     def _namespaces(self) -> tuple[str, ...]:

@@ -91,6 +91,11 @@ class Workers:
         self._look_soon.set()
 
     @property
+    def unwatched(self) -> str:
+        """Kinds that the cluster has got since the watches began; empty where there are none."""
+        return ", ".join(sorted(kind.plural for kind in self.survey.appeared))
+
+    @property
     def ailing(self) -> str:
         """The threads that have ended although nobody stopped them; empty where all is well."""
         if self._stopping.is_set():

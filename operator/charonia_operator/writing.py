@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from charonia_operator.cluster import ClusterError
-from charonia_operator.naming import INFERENCE_SERVICE, JSON, ResourceKind, is_owned_by
+from charonia_operator.naming import JSON, ResourceKind, is_owned_by
 from charonia_operator.observation import Problem
+from charonia_operator.ownership import may_take, name_conflict
 from charonia_operator.reasons import Reason
 from charonia_operator.remedies import advice, sentences
 from charonia_operator.resources import kinds
@@ -71,10 +72,10 @@ class ChildWriter:
                 if self._create(kind, child):
                     return None
                 live = self.cluster.get(kind, self.service.namespace, child["metadata"]["name"])
-                if live is not None and _may_take(live, self.service):
+                if live is not None and may_take(live, self.service):
                     self.store.put(kind, live)
-            if live is not None and not _may_take(live, self.service):
-                return _name_conflict(kind, live)
+            if live is not None and not may_take(live, self.service):
+                return Problem(Reason.NAME_CONFLICT, name_conflict(live, kind.kind, self.service), kind.kind)
             if self.store.drifted(kind, child):
                 self._say("applying", kind, child)
                 self.store.applied(kind, child, self.cluster.apply(kind, child))
@@ -96,24 +97,6 @@ class ChildWriter:
     def _say(self, doing: str, kind: ResourceKind, body: JSON) -> None:
         name = body["metadata"]["name"]
         _log.info("%s/%s: %s %s %s", self.service.namespace, self.service.name, doing, kind.kind, name)
-
-
-def _may_take(live: Mapping[str, Any], service: InferenceServiceSpec) -> bool:
-    """Ours, or that of an InferenceService of the same name which a restored backup has brought back."""
-    references = live["metadata"].get("ownerReferences") or []
-    controllers = [each for each in references if each.get("controller")]
-    return any(
-        each["uid"] == service.uid or (each["kind"] == INFERENCE_SERVICE.kind and each["name"] == service.name)
-        for each in controllers
-    )
-
-
-def _name_conflict(kind: ResourceKind, live: Mapping[str, Any]) -> Problem:
-    name = live["metadata"]["name"]
-    text = (
-        f"{kind.kind} {name} exists and is not this service's. Delete or rename it, or give the service another name."
-    )
-    return Problem(Reason.NAME_CONFLICT, text, kind.kind)
 
 
 def _problem(error: ClusterError, kind: ResourceKind, service: InferenceServiceSpec) -> Problem | None:

@@ -19,6 +19,7 @@ class Told:
         self.seen_bodies = []
         self.lists = 0
         self.ailing = ""
+        self.unwatched = ""
 
     def listed(self):
         self.lists += 1
@@ -104,6 +105,22 @@ async def test_what_ends_by_itself_ends_the_process(monkeypatch, dead):
         await asyncio.wait_for(watchdog, 5)
     for watch in watches.values():
         watch.cancel()
+
+
+async def test_a_kind_that_comes_later_ends_the_process_in_an_orderly_way(monkeypatch):
+    """Gateway API may be installed after the operator; kopf looks for kinds only when it begins."""
+    monkeypatch.setattr(handlers, "_WATCHDOG_SECONDS", 0.01)
+    raised = []
+    monkeypatch.setattr(handlers.signal, "raise_signal", raised.append)
+    told = Told()
+    watchdog = asyncio.create_task(watch_over(told))
+    await asyncio.sleep(0.1)
+    assert not watchdog.done()
+
+    told.unwatched = "httproutes"
+
+    await asyncio.wait_for(watchdog, 5)
+    assert raised == [handlers.signal.SIGTERM]
 
 
 async def test_a_process_without_watches_ends(monkeypatch):

@@ -53,6 +53,9 @@ class SilentPods:
     def reports(self, key, targets):
         return {}
 
+    def pause(self, key):
+        return 3600.0
+
 
 @pytest.fixture(scope="module")
 def writes(api_server):

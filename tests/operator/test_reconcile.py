@@ -809,3 +809,50 @@ def test_a_definition_that_is_older_than_the_operator():
     assert world.status["observedGeneration"] == 1
     world.go()
     assert world.go() == []
+
+
+def orphaned():
+    """A service that was deleted with `--cascade=orphan`, and asked for again."""
+    world = World().ask()
+    world.go()
+    del world.cluster.objects["InferenceService", *KEY]
+    for body in world.cluster.objects.values():
+        body["metadata"]["ownerReferences"] = []
+    again = World(dataclasses.replace(SETTINGS, runtime_image="example.com/runtime:2"), world.cluster)
+    body = a_body()
+    body["metadata"]["uid"] = "another"
+    return again, body
+
+
+def test_orphans_are_left_alone_and_the_message_says_how_to_adopt_them():
+    world, body = orphaned()
+    world.cluster.add(body)
+    world.go()
+
+    assert world.condition("Stalled")["reason"] == "NameConflict"
+    assert "serving.charonia.dev/adopt-orphans=true" in world.condition("Stalled")["message"]
+    assert world.cluster.named("Deployment")["metadata"]["ownerReferences"] == []
+
+
+def test_orphans_are_adopted_by_an_annotation():
+    """With the template that their pods were made of: none restarts."""
+    world, body = orphaned()
+    body["metadata"]["annotations"] = {"serving.charonia.dev/adopt-orphans": "true"}
+    before = world.cluster.named("Deployment")["spec"]["template"]
+    world.cluster.add(body)
+    world.go()
+
+    assert world.condition("Stalled")["status"] == "False"
+    assert world.cluster.named("Deployment")["metadata"]["ownerReferences"][0]["uid"] == "another"
+    assert world.cluster.named("Deployment")["spec"]["template"] == before
+
+
+def test_what_the_operator_did_not_make_is_never_adopted():
+    world, body = orphaned()
+    body["metadata"]["annotations"] = {"serving.charonia.dev/adopt-orphans": "true"}
+    world.cluster.named("Service")["metadata"]["labels"] = {}
+    world.cluster.add(body)
+    world.go()
+
+    assert world.condition("Stalled")["reason"] == "NameConflict"
+    assert "Delete or rename it" in world.condition("Stalled")["message"]

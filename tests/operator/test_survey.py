@@ -99,6 +99,19 @@ def test_kinds_that_the_cluster_does_not_know():
     survey.look()
 
     assert http_route.RESOURCE not in survey.known_kinds
+    assert survey.appeared == set()
     survey.cluster.refuse.clear()
     survey.look()
-    assert http_route.RESOURCE in survey.known_kinds
+    assert survey.appeared == {http_route.RESOURCE}
+
+
+def test_a_kind_that_appears_between_two_looks():
+    """A pass may be the first to notice, by what it could make."""
+    survey = a_survey("a")
+    survey.cluster.refuse["list", "HTTPRoute"] = ClusterError(404, "NotFound", "no such kind")
+    survey.look()
+    labels = {SERVICE_LABEL: "simple"}
+
+    survey.store.put(http_route.RESOURCE, {"metadata": {"name": "simple", "namespace": "a", "labels": labels}})
+
+    assert survey.appeared == {http_route.RESOURCE}

@@ -12,6 +12,9 @@ from charonia_operator.spec.repository import ComputeResources, ModelRepository,
 from charonia_operator.spec.scaling import Autoscaling, Disruption
 from charonia_operator.spec.serving import Drain, Gpu, Probes, Python, Scheduling, Server, SharedMemory
 
+ADOPT_ORPHANS = "serving.charonia.dev/adopt-orphans"
+"""Annotation of an InferenceService."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodMetadata:
@@ -62,6 +65,8 @@ class InferenceServiceSpec:
     uid: str
     generation: int
     spec: Spec
+    adopts_orphans: bool = False
+    """Whether it takes over what a former service of its name has left behind."""
 
     @classmethod
     def parse(cls, body: Mapping[str, Any]) -> "InferenceServiceSpec":
@@ -71,7 +76,9 @@ class InferenceServiceSpec:
             if not metadata.get(key):
                 raise SpecError(f"metadata.{key}", "is required")
         spec = read(Spec, body.get("spec"))
-        return cls(metadata["name"], metadata["namespace"], metadata["uid"], metadata.get("generation", 0), spec)
+        adopts = (metadata.get("annotations") or {}).get(ADOPT_ORPHANS) == "true"
+        generation = metadata.get("generation", 0)
+        return cls(metadata["name"], metadata["namespace"], metadata["uid"], generation, spec, adopts)
 
     @property
     def replicas(self) -> int:
