@@ -18,8 +18,8 @@ from charonia_runtime.backends import load_backend
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.engine.completion import CompletedModel, Completion
+from charonia_runtime.engine.error_advice import advise_on_error
 from charonia_runtime.engine.inspection import Fault, Surroundings, inspect
-from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
 from charonia_runtime.engine.lifecycle.repository import ModelRepositories
 from charonia_runtime.engine.options import EngineOptions
 from charonia_runtime.environment import Environment

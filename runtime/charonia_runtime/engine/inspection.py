@@ -21,11 +21,11 @@ from charonia_runtime.core.validation import refuse_unsupported, validate_states
 from charonia_runtime.core.versions import select_versions
 from charonia_runtime.engine.agents import make_agents
 from charonia_runtime.engine.ensembles.composition import check_composition
+from charonia_runtime.engine.error_advice import advise_on_error
 from charonia_runtime.engine.execution.batch_strategies import find_strategy
 from charonia_runtime.engine.execution.initial_states import read_initial_states
 from charonia_runtime.engine.lifecycle.agent_notices import AgentSession
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
-from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
 from charonia_runtime.engine.lifecycle.folder_advice import (
     advise_on_no_version,
     advise_on_repository,

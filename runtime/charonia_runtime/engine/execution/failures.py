@@ -4,6 +4,7 @@ import logging
 
 from charonia_runtime.core.batch import Answers
 from charonia_runtime.core.errors import ErrorCode, InferenceError
+from charonia_runtime.engine.error_advice import advise_on_error
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +29,12 @@ def log_failures(failures: Answers) -> None:
 
 
 def describe_failure(error: InferenceError) -> str:
-    """The error's message with the traceback, where there is one."""
+    """The error's message with what to do about it and the traceback, where there are such."""
+    message = error.message[:_MOST_CHARACTERS]
+    message += advise_on_error(message)
     if not error.traceback_text:
-        return error.message[:_MOST_CHARACTERS]
-    return f"{error.message[:_MOST_CHARACTERS]}\n{error.traceback_text[-_MOST_CHARACTERS:]}"
+        return message
+    return f"{message}\n{error.traceback_text[-_MOST_CHARACTERS:]}"
 
 
 def _request_ids(answers: Answers) -> str:

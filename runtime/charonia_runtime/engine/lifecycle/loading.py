@@ -20,10 +20,10 @@ from charonia_runtime.core.errors import (
 )
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.engine.ensembles.binding import bind, composing_models
+from charonia_runtime.engine.error_advice import advise_on_error
 from charonia_runtime.engine.execution.copies import ModelCopy
 from charonia_runtime.engine.lifecycle.agent_notices import AgentNotices
 from charonia_runtime.engine.lifecycle.dependencies import CircularDependencyError, Dependencies, find_circle
-from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
 from charonia_runtime.engine.lifecycle.folder_advice import advise_on_no_version
 from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
@@ -227,7 +227,7 @@ class ModelLoader:
             polled = await self._files.run(partial(self._read, name, override))
         except PollError as error:
             cause, is_known = str(error), not isinstance(error, NoSuchModelError)
-            logger.error("%s", cause)  # noqa: TRY400 - expected, a traceback would say nothing
+            logger.error("%s%s", cause, advise_on_error(cause))  # noqa: TRY400 - expected, a traceback would say nothing
         except Exception as error:
             logger.exception("failed to poll model '%s'", name)
             cause, is_known = str(error), True

@@ -17,8 +17,8 @@ from charonia_runtime.core.errors import (
     UnsupportedError,
     without_traceback,
 )
+from charonia_runtime.engine.error_advice import advise_on_error
 from charonia_runtime.engine.execution.copies import ModelCopy
-from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
 from charonia_runtime.engine.lifecycle.folder_advice import advise_on_version
 from charonia_runtime.engine.lifecycle.live_copies import LiveCopies
 from charonia_runtime.engine.lifecycle.reading import PolledModel

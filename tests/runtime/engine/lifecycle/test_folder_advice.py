@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from charonia_runtime.core.config import ModelConfig
-from charonia_runtime.engine.lifecycle.error_advice import advise_on_error
+from charonia_runtime.engine.error_advice import advise_on_error
 from charonia_runtime.engine.lifecycle.folder_advice import (
     advise_on_model,
     advise_on_no_version,

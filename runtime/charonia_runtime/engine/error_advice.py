@@ -24,6 +24,30 @@ _ADVICE = (
         r"must specify '(?P<field>\w+)'",
         "add {field} to it in config.pbtxt, such as {field}: [ 4 ]; -1 is a size that varies",
     ),
+    (
+        r"directory name must equal model name",
+        "rename the folder, or leave name out of config.pbtxt: a model's name is that of its folder",
+    ),
+    (
+        r"released a request without sending its final response",
+        "execute must return a list with one InferenceResponse for each request",
+    ),
+    (
+        r"InferenceResponse objects do not match the number of InferenceRequest",
+        "execute must return a list with one InferenceResponse for each request",
+    ),
+    (
+        r"c_python_backend_utils\.Tensor\(arg0: str, arg1: numpy\.ndarray\)",
+        "a Tensor takes a name and a numpy array; text is np.array([...], dtype=object)",
+    ),
+    (
+        r"Expected an 'InferenceResponse' object",
+        "wrap what a request gets: pb_utils.InferenceResponse([pb_utils.Tensor(name, array)])",
+    ),
+    (
+        r"'NoneType' object has no attribute 'as_numpy'",
+        "get_input_tensor_by_name gives None for an input that the request has not: compare the name with config.pbtxt",
+    ),
     (r"contains models that are not available", "put its folder into a model repository, or correct model_name"),
     (r"mapping to non-existing input", "the keys of input_map are inputs of the step's model, as in its config.pbtxt"),
     (r"mapped from non-existing output", "the keys of output_map are outputs of the step's model"),
