@@ -171,9 +171,11 @@ def _read_refused(text: bytes) -> Any:
         before = content[: error.pos].encode("utf-8", "surrogateescape")
         offset = len(before) + (len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
         _refuse(_LARGE_TEXT_FAULTS.get(error.msg, "Invalid value."), offset)
-    except (RecursionError, ValueError):
+    except (RecursionError, ValueError) as error:
         if len(text) <= _DEEP_BYTES:
             return _read_carefully(text)
+        if isinstance(error, ValueError):
+            raise InvalidArgumentError("a number in the request JSON has too many digits") from None
         raise InvalidArgumentError("JSON nesting depth exceeds maximum allowed limit") from None
 
 

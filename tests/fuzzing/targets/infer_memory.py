@@ -5,7 +5,7 @@ from typing import Any
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.protocols.v2_proto.decoder import InferDecoder, Message
-from charonia_runtime.protocols.v2_proto.infer import InferMessage
+from charonia_runtime.protocols.v2_proto.infer import InferMessage, MessageBytes
 from tests.fuzzing.targets.infer_message import SEEDS as MESSAGES
 from tests.fuzzing.targets.infer_message import _Sink
 
@@ -17,7 +17,7 @@ _DECODER = InferDecoder()
 
 def check(data: bytes) -> None:
     """Raises for whatever must not happen."""
-    expected = _outcome(InferMessage, data)
+    expected = _outcome(lambda read: InferMessage(MessageBytes(read)), data)
     for _ in range(2):
         found = _outcome(_DECODER.read, data)
         assert found == expected, (found, expected)

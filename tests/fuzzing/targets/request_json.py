@@ -6,7 +6,6 @@ from charonia_runtime.core.tensor import SharedMemoryRef
 from charonia_runtime.protocols.v2_json import header, large_arrays
 
 _MOST_BYTES = 100_000
-_LARGE = large_arrays.LargeTextReader()
 
 SEEDS = (
     b'{"id":"a","inputs":[{"name":"IN","shape":[2,2],"datatype":"FP32","data":[[1,2.5],[-3e2,0]]}]}',
@@ -30,12 +29,18 @@ def check(data: bytes) -> None:
 def _decode(text: bytes, large_from: int) -> object:
     """What the request says, or the refusal; texts of at least `large_from` bytes go the way of large ones."""
     header.FROM_BYTES, before = large_from, header.FROM_BYTES  # type: ignore[misc]
+    large_arrays._LONG_BYTES, large_arrays._LARGE_BYTES, kept = (
+        2,
+        0,
+        (large_arrays._LONG_BYTES, large_arrays._LARGE_BYTES),
+    )  # type: ignore[misc]
     try:
-        found = header.read_header(text, 0, "m", _MOST_BYTES, _LARGE)
+        found = header.read_header(text, 0, "m", _MOST_BYTES)
     except InferenceError as error:
         return type(error), error.message
     finally:
         header.FROM_BYTES = before  # type: ignore[misc]
+        large_arrays._LONG_BYTES, large_arrays._LARGE_BYTES = kept  # type: ignore[misc]
     parts = [
         (part.name, part.datatype, part.shape, part.data if isinstance(part.data, SharedMemoryRef) else bytes(part.data or b""))
         for part in found.inputs.values()

@@ -38,6 +38,8 @@ _TO_COMMA: Final = re.compile(rb'[^,"\[\]{}:]*+(?:\][\] \t\r\n]*+)?,')
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SPACE: Final = b" \t\r\n"
 _PIECE_BYTES: Final = 256 * 1024
+_ELEMENT_BYTES: Final = 1024 * 1024
+"""An element of more bytes cannot be cut from the next: looking for its end again and again would take seconds."""
 _SEAM_BYTES: Final = 64
 _FEW: Final = 8
 _MARK: Final = secrets.token_hex(16)
@@ -200,7 +202,7 @@ def _find_array(text: bytes, start: int) -> LargeArray | None:
     while (stop := _stop(text, at, plain_end)) > at:
         behind = depth + _opened(text[begin:stop])
         if behind > 0 and text[stop - 1] != 0x2C:
-            stop = _end(_TO_COMMA, text, stop)
+            stop = _to_comma(text, begin, stop)
             behind = depth + _opened(text[begin:stop])
         if behind <= 0:
             end = begin + len(text[begin:stop].rstrip(_SPACE).removesuffix(b",").rstrip(_SPACE))
@@ -212,8 +214,19 @@ def _find_array(text: bytes, start: int) -> LargeArray | None:
                 return None
             pieces.append(_Piece(begin, stop - 1, depth, behind))
             begin, depth = stop, behind
+        elif stop - begin > _ELEMENT_BYTES:
+            return None
         at = stop
     return None
+
+
+def _to_comma(text: bytes, begin: int, stop: int) -> int:
+    """Return the end of a piece behind the next comma, or else behind the last one that is in no string."""
+    behind = _end(_TO_COMMA, text, stop)
+    if behind > stop:
+        return behind
+    comma = text.rfind(b",", max(begin, text.rfind(b'"', begin, stop)), stop)
+    return comma + 1 if comma >= 0 else stop
 
 
 def _plain_end(text: bytes, start: int) -> int:
