@@ -74,6 +74,7 @@ class _Front:
             server.notice({"failed": error.message})
             await self._stop.wait()
             return 1
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._log.reopen)
         interpreter.settle()
         server.notice({"started": True})
         watching = asyncio.create_task(self._access_files.watch())

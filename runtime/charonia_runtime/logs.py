@@ -1,6 +1,8 @@
 """
 The server's log: the lines that tritonserver prints, with switches that change while it runs.
 
+A reader that stalls stops nobody: lines wait in `log_writer`, and what finds no room there is counted.
+
 Everything goes to stderr, as in Triton 2.51, or to the log file. Modules log with `logging.getLogger(__name__)`;
 INFO, WARNING and ERROR have a switch each. Verbose level 1 shows DEBUG, each further level one number less
 (`verbose(2)`). Information from libraries counts as verbose: it is written for their developers.
@@ -20,11 +22,14 @@ from typing_extensions import override
 
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.frontend import OptionError, option
+from charonia_runtime.log_writer import LogWriter
 
 FORMATS: Final = ("default", "ISO8601")
 
 _PACKAGE = __name__.partition(".")[0]
 _SILENT = logging.CRITICAL + 1
+_FLUSH_SECONDS: Final = 0.5
+"""How long the end of the process waits for a reader of the log that stalls."""
 
 logger = logging.getLogger(__name__)
 
@@ -150,10 +155,31 @@ class Log:
             except OSError as error:
                 self._failure = error.strerror or str(error)
         self._formatter = _LineFormatter(self._switches.line_format, escape=escape)
-        self._handler = logging.StreamHandler(self._opened or stream or sys.stderr)
+        self._writer: LogWriter | None = None
+        self._handler = self._make_handler(stream)
         self._handler.setFormatter(self._formatter)
         self._handler.addFilter(self._shows)
         self._installed = False
+
+    def _make_handler(self, stream: TextIO | None) -> logging.Handler:
+        target = self._opened or stream or sys.stderr
+        try:
+            self._writer = LogWriter(target.fileno())
+        except (OSError, ValueError):  # a stream within this process: it never stalls
+            return logging.StreamHandler(target)
+        return _WriterHandler(self._writer)
+
+    def reopen(self) -> None:
+        """Go on in the file that has the log's name now, after the old one was moved away. Without a file: nothing."""
+        if self._opened is None or self._writer is None:
+            return
+        self._writer.flush(_FLUSH_SECONDS)
+        try:
+            self._writer.reopen(Path(self.file))
+        except OSError as error:
+            logger.warning("unable to open log file '%s' again: %s", self.file, error.strerror)
+        else:
+            logger.info("log file '%s' is opened again", self.file)
 
     @property
     def switches(self) -> Switches:
@@ -186,12 +212,32 @@ class Log:
             root.removeHandler(self._handler)
             root.setLevel(logging.WARNING)
             self._installed = False
+        self._handler.flush()
         self._handler.close()
         if self._opened is not None:
             self._opened.close()
 
     def _shows(self, record: logging.LogRecord) -> bool:
         return self._switches.show(record)
+
+
+class _WriterHandler(logging.Handler):
+    """Gives formatted records to a `LogWriter`."""
+
+    def __init__(self, writer: LogWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._writer.write(f"{self.format(record)}\n")
+        except Exception:  # noqa: BLE001 as logging's own handlers do
+            self.handleError(record)
+
+    @override
+    def flush(self) -> None:
+        self._writer.flush(_FLUSH_SECONDS)
 
 
 class _LineFormatter(logging.Formatter):

@@ -20,6 +20,7 @@ exit code 1; so does time that is over while something hangs.
 import asyncio
 import contextlib
 import logging
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -93,6 +94,7 @@ class _Server:
         self._manager = service_manager.ServiceManager()
         self._engine: Engine
         self._frontends: list[Frontend] = []
+        self._processes: FrontendProcesses | None = None
         self._reservations: list[Reservation] = []
         self._access_files = AccessFiles(options.access)
 
@@ -109,6 +111,7 @@ class _Server:
 
     async def _run(self, repositories: RemoteRepositories) -> int:
         signals = StopSignals()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
         try:
             self._tracer = Tracer(make_destination(self._options.trace.start))
             self._engine = _make_engine(self._options, self._log, repositories, self._tracer)
@@ -164,6 +167,12 @@ class _Server:
         for frontend in reversed(frontends):
             await frontend.stop(max(deadline - asyncio.get_running_loop().time(), 0))
 
+    def _hang_up(self) -> None:
+        """SIGHUP: the log file was moved away."""
+        self._log.reopen()
+        if self._processes is not None:
+            self._processes.hang_up()
+
     async def _start_frontends(self) -> None:
         count = self._options.processes.frontend_processes
         for name, options in self._options.frontends.items():
@@ -178,7 +187,7 @@ class _Server:
             self._frontends.append(frontend)
         if self._reservations:
             addresses = [argument for kept in self._reservations for argument in kept.arguments]
-            processes = FrontendProcesses(self._engine, count, [*self._options.arguments, *addresses])
+            processes = self._processes = FrontendProcesses(self._engine, count, [*self._options.arguments, *addresses])
             self._frontends.append(processes)
             await processes.start()
 

@@ -240,6 +240,7 @@ def test_files_are_appended_to(start, tmp_path):
     log, stream = start(LogOptions(log_file=str(path)))
 
     OURS.info("after")
+    log.close()
 
     before, after = path.read_text().splitlines()
     assert before == "before"
@@ -250,11 +251,27 @@ def test_files_are_appended_to(start, tmp_path):
 
 def test_text_that_cannot_be_encoded_is_written_all_the_same(start, tmp_path):
     path = tmp_path / "server.log"
-    start(LogOptions(log_file=str(path)))
+    log, _ = start(LogOptions(log_file=str(path)))
 
     OURS.error("\ud800 café")
+    log.close()
 
     assert path.read_text().endswith('"\\ud800 café"\n')
+
+
+def test_a_file_that_was_moved_away_is_opened_again(start, tmp_path):
+    path = tmp_path / "server.log"
+    log, _ = start(LogOptions(log_file=str(path)))
+    OURS.info("before")
+    path.rename(tmp_path / "server.log.1")
+
+    log.reopen()
+    OURS.info("after")
+    log.close()
+
+    assert "before" in (tmp_path / "server.log.1").read_text()
+    assert "before" not in path.read_text()
+    assert path.read_text().endswith('"after"\n')
 
 
 def test_a_file_that_does_not_open_leaves_the_console(start, tmp_path):

@@ -126,6 +126,16 @@ def test_files_of_tls_are_refused_before_models_load(repository):
     assert "loading" not in result.stderr
 
 
+def test_sighup_opens_the_log_file_again(repository, tmp_path):
+    path = tmp_path / "server.log"
+    flags = ["--model-control-mode=explicit", "--frontend-processes=1", f"--log-file={path}"]
+    with ServerProcess(repository, tmp_path / "log", *flags) as server:
+        path.rename(tmp_path / "server.log.1")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: path.exists() and path.read_text().count("is opened again") == 2)
+        assert server.get("/v2/health/ready")[0] == 200
+
+
 def test_an_unreadable_repository_is_not_live(tmp_path):
     """As in Triton, which is not live either when it could not be initialized."""
     with ServerProcess(tmp_path / "no", tmp_path / "log", "--exit-on-error=false") as server:

@@ -75,6 +75,11 @@ class FrontendProcess:
         if self._peer is not None:
             self._peer.notice({"retire": True})
 
+    def hang_up(self) -> None:
+        """Pass SIGHUP on, once it serves: before, it would not know what to do with it."""
+        if self._process is not None and self._outcome.done() and not self._ended.is_set():
+            self._process.send_signal(signal.SIGHUP)
+
     async def stop(self, timeout_seconds: float) -> None:
         """Let it finish what is in flight within the time; then it is killed."""
         if self._peer is None:

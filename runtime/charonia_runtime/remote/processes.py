@@ -45,6 +45,11 @@ class FrontendProcesses:
         for process in self._running:
             process.retire()
 
+    def hang_up(self) -> None:
+        """Pass SIGHUP on."""
+        for process in self._running:
+            process.hang_up()
+
     async def stop(self, timeout_seconds: float) -> None:
         self._stopping = True
         for keeper in self._keepers:
