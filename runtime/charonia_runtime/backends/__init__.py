@@ -16,6 +16,9 @@ from charonia_runtime.backends import _own
 from charonia_runtime.core.backend import Backend
 from charonia_runtime.core.errors import InvalidArgumentError
 
+_LEAST_CHARACTERS = 4
+_OTHER_NAMES = {"libtorch": "pytorch", "trt": "tensorrt", "tf": "tensorflow", "xgboost": "fil", "lightgbm": "fil"}
+
 
 def load_backend(name: str, directory: Path | None = None) -> type[Backend]:
     """
@@ -39,7 +42,9 @@ def load_backend(name: str, directory: Path | None = None) -> type[Backend]:
 
 
 def _meant(name: str) -> str:
-    nearest = difflib.get_close_matches(name.lower(), backend_names(), n=1)
+    known, lower = backend_names(), name.lower()
+    parts = [one for one in known if len(lower) >= _LEAST_CHARACTERS and lower in one]  # onnx, torch
+    nearest = [*difflib.get_close_matches(lower, known, n=1), *parts, *filter(None, [_OTHER_NAMES.get(lower)])]
     return f" Did you mean '{nearest[0]}'?" if nearest else ""
 
 

@@ -2,10 +2,12 @@
 
 import re
 
+from charonia_runtime.core.platforms import PLATFORMS_OF_BACKEND
+
 _ADVICE = (
     (r"No module named 'pb_utils'", "write: import triton_python_backend_utils as pb_utils"),
     (
-        r"No module named '(?P<name>[\w.]+)'",
+        r"(?:ModuleNotFoundError|line \d+): No module named '(?P<name>[\w.]+)'",
         (
             "install the package of '{name}' where the model runs, or name an environment that has it with the "
             "parameter EXECUTION_ENV_PATH in config.pbtxt"
@@ -47,6 +49,14 @@ _ADVICE = (
     (
         r"'NoneType' object has no attribute 'as_numpy'",
         "get_input_tensor_by_name gives None for an input that the request has not: compare the name with config.pbtxt",
+    ),
+    (
+        r"unexpected platform type '",
+        (
+            "known are ensemble, "
+            + ", ".join(sorted(platform for platforms in PLATFORMS_OF_BACKEND.values() for platform in platforms))
+            + "; leave platform out where backend says it"
+        ),
     ),
     (r"contains models that are not available", "put its folder into a model repository, or correct model_name"),
     (r"mapping to non-existing input", "the keys of input_map are inputs of the step's model, as in its config.pbtxt"),

@@ -264,7 +264,8 @@ class _Inspection:
 
     def _prepared(self, config: ModelConfig, files: ModelFiles, backend: Backend) -> ModelConfig:
         """The configuration as instances would get it, after `backend` has read its file if that runs nothing."""
-        reads = backend.traits.load_runs_no_code
+        # Libraries of custom operators run as they are loaded.
+        reads = backend.traits.load_runs_no_code and not config.op_library_filenames
         if reads and self._surroundings.auto_complete:
             config = complete(backend.auto_complete(config))
             validate_tensors(config)

@@ -232,3 +232,12 @@ def test_a_model_in_two_repositories(tmp_path):
     assert [(fault.file, fault.message) for fault in faults_of(tmp_path / "a", tmp_path / "b")] == [
         (place, "model appears in two or more repositories") for place in places
     ]
+
+
+def test_libraries_of_operators_are_not_loaded(tmp_path):
+    version = tmp_path / "m" / "1"
+    version.mkdir(parents=True)
+    (version / "model.onnx").write_bytes(identity(dims=("n", 3)))
+    (version.parent / "config.pbtxt").write_text(f'{ONNX} model_operations {{ op_library_filename: "/nowhere.so" }}')
+
+    assert faults_of(tmp_path) == []

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from charonia_runtime.backends import load_backend
 from charonia_runtime.core.backend import BackendTraits, ModelFiles
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnsupportedError
 from charonia_runtime.engine.lifecycle.backend_search import find_backend
@@ -172,3 +173,23 @@ def test_a_library_beside_one_of_ours_does_not_matter(tmp_path):
     (tmp_path / "identity" / "libtriton_identity.so").touch()
 
     assert find(tmp_path, "identity")[0] is Known
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("pytohn", "python"),
+        ("ONNXRuntime", "onnxruntime"),
+        ("onnx", "onnxruntime"),
+        ("torch", "pytorch"),
+        ("tf", "tensorflow"),
+    ],
+)
+def test_names_of_backends_that_are_nearly_right(given, meant):
+    with pytest.raises(InvalidArgumentError, match=f"Did you mean '{meant}'\\?$"):
+        load_backend(given)
+
+
+def test_names_that_resemble_none():
+    with pytest.raises(InvalidArgumentError, match=r"on the model configuration\.$"):
+        load_backend("nothing")

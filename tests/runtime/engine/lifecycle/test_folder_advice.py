@@ -118,4 +118,6 @@ def test_a_configuration_with_another_name(tmp_path: Path) -> None:
 def test_errors_that_clients_know_from_triton() -> None:
     assert "import triton_python_backend_utils as pb_utils" in advise_on_error("No module named 'pb_utils'")
     assert "package of 'sklearnx'" in advise_on_error("ModuleNotFoundError: No module named 'sklearnx'")
+    assert "onnxruntime_onnx" in advise_on_error("unexpected platform type 'onnx' for m")
     assert advise_on_error("anything else {}") == ""
+    assert advise_on_error("the fil backend needs the treelite package (No module named 'treelite')") == ""
