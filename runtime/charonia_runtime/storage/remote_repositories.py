@@ -28,7 +28,11 @@ class RemoteRepositories:
         self._folder: OwnedFolder | None = None
         self._retries = Retries()
         self._parent = next(filter(None, map(environment.get, _FOLDERS)), None)
-        found = {uri: self._directory(uri, index) for index, uri in enumerate(dict.fromkeys(uris))}
+        try:
+            found = {uri: self._directory(uri, index) for index, uri in enumerate(dict.fromkeys(uris))}
+        except BaseException:
+            self.close()
+            raise
         self.directories = tuple(found[uri] for uri in uris)
         """Where the models are, in the order of the URIs; a URI that is given twice is copied once."""
 

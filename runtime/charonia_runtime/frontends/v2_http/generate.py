@@ -71,13 +71,19 @@ class GenerateExchange:
             self._refuse(response.error)
             return
         if self._streams and self._connection.unsent_bytes > self._services.stream_bytes:
-            log_cut_stream(logger, "HTTP", self._model, self._services.stream_bytes)
-            self._connection.abort()
+            self._cut_off()
             return
         if not response.flag_only:
             self._take(response)
         if response.final:
             self._finish()
+
+    def _cut_off(self) -> None:
+        """Give up a client that is too far behind; what the model sends until it is told is dropped."""
+        log_cut_stream(logger, "HTTP", self._model, self._services.stream_bytes)
+        self._connection.exchange = None
+        self._connection.abort()
+        self.disconnected()
 
     def disconnected(self) -> None:
         if self._inference is not None:
