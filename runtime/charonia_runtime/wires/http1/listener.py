@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.wires.addresses import BACKLOG
+from charonia_runtime.wires.certificates import FollowedCertificate
 from charonia_runtime.wires.http1.connection import Connection, Handler
 from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import Limits
@@ -57,6 +58,8 @@ class Listener(uvicorn.Server):
             ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.root_certificates else ssl.CERT_NONE,
         ))  # fmt: skip
         self.connections: set[Connection] = set()
+        self._tls = tls
+        self._certificate: FollowedCertificate | None = None
         self._handler = handler
         self._limits = limits
         # One for all connections: what is in it is used up before the next one reads.
@@ -80,6 +83,8 @@ class Listener(uvicorn.Server):
         await self._running.wait()
         if self._serving.done():
             await self._serving
+        if self._tls is not None and self.config.ssl is not None:
+            self._certificate = FollowedCertificate(self.config.ssl, self._tls.certificate, self._tls.key)
         self._sweep_connections()
 
     def retire(self) -> None:
@@ -102,6 +107,8 @@ class Listener(uvicorn.Server):
             return
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._certificate is not None:
+            self._certificate.stop()
         self._grace_seconds = timeout_seconds
         self._stopping.set()
         await self._serving

@@ -10,6 +10,7 @@ from charonia_runtime.frontends.v2_grpc.certificates import Certificates, unusab
 from charonia_runtime.frontends.v2_grpc.options import Options
 from charonia_runtime.frontends.v2_grpc.transports.http2.handler import Handler
 from charonia_runtime.wires.addresses import bind, join
+from charonia_runtime.wires.certificates import FollowedCertificate
 from charonia_runtime.wires.http2.limits import Limits
 from charonia_runtime.wires.http2.listener import Listener
 
@@ -28,6 +29,7 @@ class Transport:
         self._options = options
         self._handler = Handler(options, methods)
         self._listener = Listener(self._handler, limits_of(options))
+        self._certificate: FollowedCertificate | None = None
         self._retiring: asyncio.TimerHandle | None = None
 
     async def start(self) -> str:
@@ -35,10 +37,13 @@ class Transport:
         bound = bind(options.grpc_address, options.grpc_port, share_port=options.reuse_grpc_port)
         address = join(options.grpc_address, bound.getsockname()[1])
         try:
-            await self._listener.start(bound, _credentials(options, address) if options.uses_tls else None)
+            context = _credentials(options, address) if options.uses_tls else None
+            await self._listener.start(bound, context)
         except BaseException:
             bound.close()
             raise
+        if context is not None:
+            self._certificate = FollowedCertificate(context, options.grpc_server_cert, options.grpc_server_key)
         return address
 
     def retire(self) -> None:
@@ -55,6 +60,8 @@ class Transport:
         if self._retiring is not None:
             self._retiring.cancel()
             self._retiring = None
+        if self._certificate is not None:
+            self._certificate.stop()
         await self._listener.stop(timeout_seconds)
 
 

@@ -1,0 +1,66 @@
+"""Certificates of TLS that are read again when their files change: those who renew them need no restart."""
+
+import asyncio
+import logging
+import ssl
+from pathlib import Path
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 5.0
+
+
+class FollowedCertificate:
+    """
+    Keeps the chain and the key of a TLS context as their files are; new connections get what is there.
+
+    Files that do not fit together, as while they are being replaced, leave the context as it is.
+    """
+
+    def __init__(self, context: ssl.SSLContext, certificate: str, key: str) -> None:
+        """Used on a running event loop. `context` has the files already."""
+        self._context = context
+        self._certificate = certificate
+        self._key = key
+        self._fault = ""
+        self._mark = self._look()
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.call_later(_LOOK_SECONDS, self._follow)
+
+    def stop(self) -> None:
+        """Follow the files no more."""
+        self._next.cancel()
+
+    def refresh(self) -> bool:
+        """Read the files if they changed. Whether the context has others now."""
+        mark = self._look()
+        if mark == self._mark:
+            return False
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._certificate, self._key)
+            self._context.load_cert_chain(self._certificate, self._key)
+        except OSError as error:
+            text = str(error)
+            if text != self._fault:
+                logger.error("the certificate '%s' cannot be used, the last one stays: %s", self._certificate, text)  # noqa: TRY400
+            self._fault = text
+            return False
+        self._mark, self._fault = mark, ""
+        logger.info("the certificate '%s' changed: new connections get it", self._certificate)
+        return True
+
+    def _follow(self) -> None:
+        self.refresh()
+        self._next = self._loop.call_later(_LOOK_SECONDS, self._follow)
+
+    def _look(self) -> tuple[int, ...]:
+        """What is different when a file is."""
+        marks: list[int] = []
+        for path in (self._certificate, self._key):
+            try:
+                found = Path(path).stat()
+            except OSError:
+                continue
+            marks += [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+        return tuple(marks)
