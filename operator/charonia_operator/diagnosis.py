@@ -20,6 +20,7 @@ _LONGEST_WORDS = 2000
 _PATIENCE_SECONDS = 20.0
 """For so long a failure that may end by itself is no reason to call for help."""
 _USUAL_START_SECONDS = 4.0
+_LONG_START_SECONDS = 60.0
 _PULL_FAILURES = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _START_FAILURES = {"StartError", "ContainerCannotRun"}
 _STAGES = {
@@ -182,6 +183,13 @@ def waits_to_start(pod: Mapping[str, Any]) -> bool:
     waiting = [each.get("state", {}).get("waiting", {}).get("reason", "") for each in containers]
     scheduled = bool(pod.get("spec", {}).get("nodeName"))
     return scheduled and bool(waiting) and all(each in {"ContainerCreating", "PodInitializing"} for each in waiting)
+
+
+def waits_a_little_to_start(pod: Mapping[str, Any], now: str) -> bool:
+    """Whether that has not lasted for so long that it may be looked at as seldom as anything."""
+    return (
+        waits_to_start(pod) and seconds_between(str(pod.get("status", {}).get("startTime")), now) < _LONG_START_SECONDS
+    )
 
 
 def waits_too_long_to_start(pod: Mapping[str, Any], now: str) -> bool:

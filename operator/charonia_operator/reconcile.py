@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
-from charonia_operator.diagnosis import is_ready, waits_to_start
+from charonia_operator.diagnosis import is_ready, waits_a_little_to_start
 from charonia_operator.models import ModelWatch
 from charonia_operator.naming import INFERENCE_SERVICE, JSON, Key, revision_name
 from charonia_operator.observation import Observation, Problem
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _SLOW_RETRY_SECONDS = 60.0
 """After a refusal that only a human can lift."""
 _LOOK_AT_EVENTS_SECONDS = 5.0
-"""Between looks at the events of a pod that waits: nothing else tells of them."""
+"""Between looks at the events of a pod that does not start: nothing else tells of them. Later they are routine."""
 
 
 class ClusterInterface(WritableCluster, Protocol):
@@ -94,7 +94,7 @@ class Reconciler:
         """After how many seconds something may have happened that no watch tells."""
         if seen.problems:
             yield _SLOW_RETRY_SECONDS
-        if any(waits_to_start(pod) for pod in seen.pods):
+        if any(waits_a_little_to_start(pod, self.now()) for pod in seen.pods):
             yield _LOOK_AT_EVENTS_SECONDS
         if seen.pods:
             yield self.models.pause(key)

@@ -293,6 +293,31 @@ def test_events_that_may_not_be_read_or_written(error):
     assert world.condition("Ready")["reason"] == ("Starting" if error else "SecretMissing")
 
 
+@pytest.mark.parametrize(
+    ("begun", "asked", "after"),
+    [
+        ("2026-01-01T00:00:00Z", False, 5.0),  # volumes take a moment
+        ("2025-12-31T23:59:30Z", True, 5.0),
+        ("2025-12-31T23:00:00Z", True, 30.0),
+    ],
+)
+def test_events_are_read_of_pods_that_do_not_start(begun, asked, after):
+    """Only of them: each look is a request."""
+    world = World().ask()
+    world.go()
+    waiting = [{"name": "server", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    world.run_pods(0, replicas=1).add_pod(containerStatuses=waiting, startTime=begun)
+    world.cluster.refuse["events", "Pod"] = ClusterError(503, "Reason", "nobody may ask")
+
+    if asked:
+        with pytest.raises(ClusterError):
+            world.go()
+        world.cluster.refuse.clear()
+    world.go()
+
+    assert world.after == after
+
+
 def test_a_service_that_flaps_fills_no_store_with_events():
     world = World().ask()
     world.go()
