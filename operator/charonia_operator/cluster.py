@@ -16,8 +16,8 @@ from kubernetes import client, config
 from charonia_operator.identity import service_account, token
 from charonia_operator.naming import API_VERSION, EVENT, FIELD_MANAGER, INFERENCE_SERVICE, JSON, ResourceKind
 
-_PAGE = 100
-"""Objects; a page is decoded as a whole, and a Deployment's JSON takes 100 KiB of memory then."""
+_PAGE = 50
+"""Objects; a page is decoded as a whole, and a Deployment takes 100 KiB of memory then."""
 _OF_NOTHING = "1"
 """A version that no object ever has."""
 _TIMEOUT_SECONDS = 30

@@ -24,7 +24,7 @@ _FIRST_WATCHES_SECONDS = 120.0
 _WATCHDOG_SECONDS = 5.0
 _LONGEST_LAG_SECONDS = 30.0
 _STOP_SECONDS = 8.0
-_CHUNK = 100
+_CHUNK = 50
 _IDLE_TASK_SECONDS = 0.1
 """kopf has a task for each object that it has seen lately, and the object's last body with it."""
 
