@@ -26,7 +26,7 @@ class InferenceCalls:
     def __init__(self, server: InferenceServer, options: Options) -> None:
         self.in_flight = InFlight()
         self.server = server
-        self.builder = RequestBuilder(server, options.header_filter())
+        self.builder = RequestBuilder(server, options.header_filter(), newest_rules=options.triton.newest_rules)
         self._limits = StreamLimits(options.grpc_max_response_pool_size, options.stream_buffer_size)
         self._streams: set[InferStream] = set()
 

@@ -16,9 +16,9 @@ class RequestBuilder:
 
     __slots__ = ("_filter", "read", "server")
 
-    def __init__(self, server: InferenceServer, header_filter: HeaderFilter) -> None:
+    def __init__(self, server: InferenceServer, header_filter: HeaderFilter, *, newest_rules: bool = True) -> None:
         self.server = server
-        self.read = InferDecoder().read
+        self.read = InferDecoder(newest_rules=newest_rules).read
         """Makes a message of bytes."""
         self._filter = header_filter or None
 

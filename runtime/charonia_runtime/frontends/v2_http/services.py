@@ -27,6 +27,8 @@ class Services:
     """How much of a stream may wait for its client."""
     access_tokens: AccessTokens | None
     """None lets everybody in."""
+    newest_rules: bool
+    """Whether requests are checked as Triton's releases after 2.51 do."""
 
     @classmethod
     def of(cls, options: Options, server: InferenceServer) -> "Services":
@@ -35,8 +37,9 @@ class Services:
             options.limits(),
             options.restrictions(),
             options.header_filter(),
-            RequestDecoder(options.http_max_input_size),
+            RequestDecoder(options.http_max_input_size, newest_rules=options.triton.newest_rules),
             options.prefixes(),
             options.stream_buffer_size,
             options.access_tokens,
+            options.triton.newest_rules,
         )

@@ -24,11 +24,12 @@ class RequestDecoder:
     """
     Decodes inference requests and remembers the headers that it has seen: clients repeat them word for word.
 
-    `maximum_bytes` limits the JSON and each tensor in it.
+    `maximum_bytes` limits the JSON and each tensor in it. With `newest_rules` an output may be requested once.
     """
 
-    def __init__(self, maximum_bytes: int) -> None:
+    def __init__(self, maximum_bytes: int, *, newest_rules: bool = True) -> None:
         self._maximum_bytes = maximum_bytes
+        self._newest_rules = newest_rules
         self._remembered: dict[bytes, Header] = {}
 
     def decode(
@@ -55,7 +56,7 @@ class RequestDecoder:
                 f"request JSON size of {len(text)} bytes exceeds the maximum allowed input size of "
                 f"{self._maximum_bytes} bytes. Use --http-max-input-size to increase the limit."
             )
-        header = read_header(text, binary_bytes, model_name, self._maximum_bytes)
+        header = read_header(text, binary_bytes, model_name, self._maximum_bytes, newest_rules=self._newest_rules)
         if len(text) <= _REMEMBERED_HEADER_BYTES:
             if len(self._remembered) >= _REMEMBERED_HEADERS:
                 del self._remembered[next(iter(self._remembered))]
@@ -109,12 +110,11 @@ def decode_raw_request(
     spec = config.inputs[0]
     shape = list(spec.dims)
     if spec.datatype is DataType.BYTES:
-        if prod(1 if dim == -1 else dim for dim in shape) != 1:
+        if any(dim != 1 for dim in shape):
             raise InvalidArgumentError(
                 f"{request.error_prefix}For BYTE datatype raw input '{spec.name}', the model must have input shape [1]"
             )
         data = pack_bytes([bytes(body)])
-        shape = [1] * len(shape)
     else:
         data = body
         _deduce_dimension(shape, body.nbytes, spec.datatype.item_size, spec.name, request.error_prefix)

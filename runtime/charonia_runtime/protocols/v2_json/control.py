@@ -58,10 +58,13 @@ class CudaRegistration:
     byte_size: int
 
 
-def decode_index(body: bytes) -> bool:
+def decode_index(body: bytes, *, newest_rules: bool = True) -> bool:
     """Whether only models that are ready shall be listed; anything but an object filters nothing."""
     document = read(body) if body else None
-    return as_bool(document["ready"]) if isinstance(document, dict) and "ready" in document else False
+    ready = document.get("ready", False) if isinstance(document, dict) else False
+    if newest_rules and not isinstance(ready, bool):
+        raise InvalidArgumentError("Invalid value for 'ready': expected a boolean")
+    return as_bool(ready)
 
 
 def decode_load(body: bytes) -> LoadRequest:

@@ -58,13 +58,15 @@ class Header:
         return f"[request id: {self.id or '<id_unknown>'}] "
 
 
-def read_header(text: bytes, binary_bytes: int, model_name: str, maximum_bytes: int) -> Header:
+def read_header(
+    text: bytes, binary_bytes: int, model_name: str, maximum_bytes: int, *, newest_rules: bool = True
+) -> Header:
     """
     The header in `text`, of a request to `model_name` with `binary_bytes` behind it.
 
     Raises InferenceError with Triton's text for the first fault.
     """
-    reader = _HeaderReader(model_name, binary_bytes, maximum_bytes)
+    reader = _HeaderReader(model_name, binary_bytes, maximum_bytes, newest_rules=newest_rules)
     if len(text) < FROM_BYTES:
         return reader.read(json_text.read(text))
     document, arrays = read_large(text)
@@ -87,10 +89,11 @@ def parameter_value(key: str, value: Any) -> ParameterValue:
 class _HeaderReader:
     """Reads one header, in Triton's order of checks, since a request may have several faults."""
 
-    def __init__(self, model_name: str, binary_bytes: int, maximum_bytes: int) -> None:
+    def __init__(self, model_name: str, binary_bytes: int, maximum_bytes: int, *, newest_rules: bool) -> None:
         self._model_name = model_name
         self._binary_bytes = binary_bytes
         self._maximum_bytes = maximum_bytes
+        self._newest_rules = newest_rules
         self._header = Header()
 
     def read(self, document: Any) -> Header:
@@ -186,7 +189,10 @@ class _HeaderReader:
                 if conflict:
                     raise InvalidArgumentError(f"Output can't set both 'shared_memory_region' and '{conflict}'")
         header = self._header
-        if output.name not in header.form.listed:
+        if output.name in header.form.listed:
+            if self._newest_rules:
+                raise InvalidArgumentError(f"{header.error_prefix}output '{output.name}' already exists in request")
+        else:
             header.outputs.append(output)
             header.form.listed[output.name] = binary
 

@@ -26,9 +26,11 @@ class InferDecoder:
     byte for byte, tensors excepted, with the one that was remembered.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_newest_rules")
 
-    def __init__(self) -> None:
+    def __init__(self, *, newest_rules: bool = True) -> None:
+        """With `newest_rules` an output may be requested once."""
+        self._newest_rules = newest_rules
         self._known: dict[tuple[bytes, int], _Template] = {}
 
     def read(self, data: bytes | memoryview) -> "Message | SlowMessage":
@@ -47,10 +49,11 @@ class InferDecoder:
                 return self._read_whole(data, None)
         return self._read_whole(data, self._remember)
 
-    @staticmethod
-    def _read_whole(data: bytes | memoryview, remember: Remember | None) -> "InferMessage | SlowMessage":
+    def _read_whole(self, data: bytes | memoryview, remember: Remember | None) -> "InferMessage | SlowMessage":
         message_bytes = MessageBytes(data)
-        return SlowMessage(message_bytes) if message_bytes.reads_slowly else InferMessage(message_bytes, remember)
+        if message_bytes.reads_slowly:
+            return SlowMessage(message_bytes, newest_rules=self._newest_rules)
+        return InferMessage(message_bytes, remember, newest_rules=self._newest_rules)
 
     def _remember(self, data: bytes | memoryview, request: InferenceRequest, *, wants_empty_final: bool) -> None:
         """Keep what was read of a message, if it is of the usual form and others are likely to be like it."""
@@ -70,13 +73,14 @@ class InferDecoder:
 class SlowMessage:
     """A message whose reading takes long. `read` may be called in any thread, once; it raises InferenceError."""
 
-    __slots__ = ("_bytes",)
+    __slots__ = ("_bytes", "_newest_rules")
 
-    def __init__(self, message_bytes: MessageBytes) -> None:
+    def __init__(self, message_bytes: MessageBytes, *, newest_rules: bool) -> None:
         self._bytes = message_bytes
+        self._newest_rules = newest_rules
 
     def read(self) -> InferMessage:
-        return InferMessage(self._bytes)
+        return InferMessage(self._bytes, newest_rules=self._newest_rules)
 
 
 @dataclass(slots=True)

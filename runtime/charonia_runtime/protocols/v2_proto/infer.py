@@ -57,14 +57,18 @@ class InferMessage:
     """
 
     __slots__ = (
-        "_data", "_message", "_raw", "_remember", "byte_size", "id", "is_slow", "model_name", "version_text",
-        "wants_empty_final",
+        "_data", "_message", "_newest_rules", "_raw", "_remember", "byte_size", "id", "is_slow", "model_name",
+        "version_text", "wants_empty_final",
     )  # fmt: skip
 
-    def __init__(self, message_bytes: "MessageBytes", remember: Remember | None = None) -> None:
+    def __init__(
+        self, message_bytes: MessageBytes, remember: Remember | None = None, *, newest_rules: bool = True
+    ) -> None:
+        """With `newest_rules` an output may be requested once."""
         self._data = message_bytes.data
         self.byte_size = len(message_bytes.data)
         self._remember = remember
+        self._newest_rules = newest_rules
         rest, contents = message_bytes.rest, message_bytes.contents
         message = self._message = parse(ModelInferRequest, rest)
         self._raw: _RawContents = contents or message.raw_input_contents
@@ -88,6 +92,10 @@ class InferMessage:
             self._check_count("outputs", len(outputs))
             found: dict[str, RequestedOutput] = {}
             for output in outputs:
+                if self._newest_rules and output.name in found:
+                    raise InvalidArgumentError(
+                        f"{request.error_prefix}output '{output.name}' already exists in request"
+                    )
                 found.setdefault(output.name, read_output(output))
             request.outputs = list(found.values())
         if self._remember is not None and not self.is_slow:

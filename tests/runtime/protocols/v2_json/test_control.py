@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -58,7 +59,8 @@ def test_requests(decode: Callable[[bytes], object], document: Any, expected: ob
 @pytest.mark.parametrize(
     ("decode", "document", "text"),
     [
-        (decode_index, {"ready": "yes"}, "attempt to access JSON non-boolean as boolean"),
+        (partial(decode_index, newest_rules=False), {"ready": "yes"}, "attempt to access JSON non-boolean as boolean"),
+        (decode_index, {"ready": "yes"}, "Invalid value for 'ready': expected a boolean"),
         (decode_index, b"hello", "failed to parse the request JSON buffer: Invalid value. at 0"),
         (decode_load, {"parameters": [1]}, "attempt to get members for non-object"),
         (decode_load, {"parameters": {"config": {}}}, "attempt to access JSON non-string as string"),

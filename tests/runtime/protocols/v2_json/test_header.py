@@ -207,7 +207,6 @@ def test_everything_that_a_request_may_say() -> None:
             {"name": "X", "parameters": {"binary_data": True, "unknown": 1}},
             {"name": "Y", "parameters": {"classification": 2}},
             {"name": "Z", "parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 1}},
-            {"name": "X"},
         ],
     }  # fmt: skip
     request, form = decode_with_form(document, b"12345678")
@@ -296,3 +295,10 @@ def test_a_shape_of_many_sizes_is_refused_before_they_are_multiplied() -> None:
     )
     code, message = refusal({"inputs": [an_input(shape=[2**63 - 1] * 1024)]})
     assert message.endswith(f"causes total element count to exceed maximum size of {2**63 - 1}")
+
+
+def test_an_output_may_be_requested_once_unless_old_rules_hold() -> None:
+    document = {"inputs": [], "outputs": [{"name": "O"}, {"name": "O", "parameters": {"binary_data": True}}]}
+    assert refusal({"id": "7", **document}) == (INVALID, "[request id: 7] output 'O' already exists in request")
+    request, form = decode_with_form(document, decoder=RequestDecoder(LIMIT, newest_rules=False))
+    assert ([output.name for output in request.outputs], form.listed) == (["O"], {"O": False})

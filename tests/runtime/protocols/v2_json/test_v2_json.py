@@ -61,6 +61,8 @@ def test_raw_requests() -> None:
          "input byte size mismatch for input 'raw_input' for model 'm'. Expected 16, got 12"),
         (bytes(13), echo_config("m", dims=(-1,)),
          "input byte size mismatch for input 'raw_input' for model 'm'. Expected 12, got 13"),
+        (b"a", echo_config("m", DataType.BYTES, (-1,)),
+         "For BYTE datatype raw input 'INPUT', the model must have input shape [1]"),
         (b"a", echo_config("m", DataType.BYTES, (2,)),
          "For BYTE datatype raw input 'INPUT', the model must have input shape [1]"),
     ],

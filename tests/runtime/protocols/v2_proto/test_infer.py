@@ -249,7 +249,6 @@ def test_outputs() -> None:
             {"name": "A"},
             {"name": "B", "parameters": {"classification": {"int64_param": 2}, "binary_data": {}}},
             {"name": "C", "parameters": {"shared_memory_region": REGION, "shared_memory_byte_size": SIZE}},
-            {"name": "A", "parameters": {"classification": {"int64_param": 2}}},
         ]
     }).outputs  # fmt: skip
     assert [(output.name, output.classes, output.shared_memory) for output in outputs] == [
@@ -357,3 +356,14 @@ def test_a_shape_of_many_sizes_is_refused_before_they_are_multiplied() -> None:
     assert refused(document) == (
         "[request id: <id_unknown>] invalid shape for input 'IN': it has 100000 dimensions, at most 1024 are accepted"
     )
+
+
+def test_an_output_may_be_requested_once_unless_old_rules_hold() -> None:
+    message = ModelInferRequest(model_name="m", id="7")
+    for _ in range(2):
+        message.outputs.add(name="O")
+    data = MessageBytes(message.SerializeToString())
+    with pytest.raises(InvalidArgumentError) as caught:
+        InferMessage(data).request(3, NoSink())
+    assert caught.value.message == "[request id: 7] output 'O' already exists in request"
+    assert len(InferMessage(data, newest_rules=False).request(3, NoSink()).outputs) == 1

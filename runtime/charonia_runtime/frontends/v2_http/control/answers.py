@@ -35,6 +35,11 @@ def _server(request: Request) -> InferenceServer:
     return server
 
 
+def _newest_rules(request: Request) -> bool:
+    newest_rules: bool = request.app.state.services.newest_rules
+    return newest_rules
+
+
 def _model(request: Request) -> ModelName:
     return ModelName(request.path_params["model"], parse_version(request.path_params.get("version", "")))
 
@@ -53,3 +58,5 @@ Model: TypeAlias = Annotated[ModelName, Depends(_model)]
 Region: TypeAlias = Annotated[str, Depends(_region)]
 """The shared-memory region that the path names; empty for all of them."""
 Body: TypeAlias = Annotated[bytes, Depends(_body)]
+NewestRules: TypeAlias = Annotated[bool, Depends(_newest_rules)]
+"""Whether the request is checked as Triton's releases after 2.51 do."""

@@ -1,11 +1,12 @@
 """The model repository: index, load, unload."""
 
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter, Response
 
 from charonia_runtime.core.errors import UnsupportedError
-from charonia_runtime.frontends.v2_http.control.answers import Body, Model, Server, json_answer
+from charonia_runtime.frontends.v2_http.control.answers import Body, Model, NewestRules, Server, json_answer
 from charonia_runtime.frontends.v2_http.control.route import router
 from charonia_runtime.frontends.v2_http.reading import read_document
 from charonia_runtime.protocols.v2_documents import render_index
@@ -16,8 +17,9 @@ repository = router("model-repository")
 
 @repository.post("/v2/repository/index")
 @repository.post("/v2/repository/{repository}/index")
-async def index(server: Server, body: Body) -> Response:
-    return json_answer(render_index(await server.repository_index(ready=await read_document(decode_index, body))))
+async def index(server: Server, body: Body, newest_rules: NewestRules) -> Response:
+    ready = await read_document(partial(decode_index, newest_rules=newest_rules), body)
+    return json_answer(render_index(await server.repository_index(ready=ready)))
 
 
 @repository.post("/v2/repository/models/{model}/load")
