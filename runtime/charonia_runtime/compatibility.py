@@ -43,6 +43,8 @@ class CompatibilityOptions:
                     "host-policy",
                     f"--host-policy option format is '<policy name>,<setting>=<value>'. Got {value}",
                 )
+        for value in self.model_load_gpu_limit:
+            _check_limit(value)
         for flag in ("sagemaker", "vertex_ai"):
             if getattr(self, f"allow_{flag}"):
                 name = f"allow-{flag.replace('_', '-')}"
@@ -53,6 +55,17 @@ def without_effect(given: Sequence[str]) -> list[str]:
     """Those of the flags given that change nothing."""
     names = {field.name.replace("_", "-") for field in fields(CompatibilityOptions)}
     return [flag for flag in given if flag in names]
+
+
+def _check_limit(value: str) -> None:
+    device, _, fraction = value.partition(":")
+    is_number = fraction.replace(".", "", 1).isdecimal()
+    if not (device.isdecimal() and is_number and float(fraction) <= 1):
+        raise OptionError(
+            "model-load-gpu-limit",
+            "--model-load-gpu-limit option format is '<device id>:<fraction>', with a fraction from 0 to 1. "
+            f"Got {value}",
+        )
 
 
 def _check_pair(value: str, flag: str) -> None:

@@ -37,7 +37,7 @@ class Environment:
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> "Environment":
-        """Values that make no sense are as good as none, as in Triton."""
+        """Values that make no sense are as good as none, as in Triton, but for those that `TraceOptions` refuses."""
         return cls(
             gpus=visible_gpus(variables),
             quote_log_messages=variables.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") != "0",
@@ -46,9 +46,7 @@ class Environment:
             backlog_waits_for=_count(variables.get("TRITONSERVER_BACKLOG_DELAY_SCHEDULER", "")),
             grpc_delay_seconds=float(_count(variables.get("TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC", ""))),
             redis_credentials={name: variables[key] for name, key in _REDIS_CREDENTIALS.items() if key in variables},
-            span_batches={
-                name: variables[key] for name, key in _SPAN_BATCHES.items() if _count(variables.get(key, ""))
-            },
+            span_batches={name: variables[key] for name, key in _SPAN_BATCHES.items() if variables.get(key)},
         )
 
 

@@ -101,7 +101,10 @@ class _Server:
     async def run(self) -> int:
         try:
             self._access_files.open()
-            repositories = RemoteRepositories(self._options.engine.model_repositories)
+            repositories = RemoteRepositories(
+                self._options.engine.model_repositories,
+                give_up_seconds=self._options.engine.repository_retry_secs,
+            )
         except InferenceError as error:
             return _not_created(error)
         try:

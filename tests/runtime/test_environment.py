@@ -40,7 +40,6 @@ def test_values_that_make_no_sense_are_as_good_as_none():
             "TRITON_PARALLEL_INSTANCE_LOADING",
             "TRITONSERVER_DELAY_SCHEDULER",
             "TRITON_SERVER_ESCAPE_LOG_MESSAGES",
-            "OTEL_BSP_MAX_QUEUE_SIZE",
         ),
         "x",
     )

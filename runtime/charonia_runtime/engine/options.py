@@ -83,6 +83,9 @@ class EngineOptions:
         metavar="<none|poll|explicit>",
     )
     repository_poll_secs: int = option(15, "Seconds between two polls in mode poll. 0 does not poll after start-up.")
+    repository_retry_secs: int = option(
+        30, "How long a bucket that cannot be reached is asked again before the start, or the poll, fails (s)."
+    )
     load_model: tuple[str, ...] = option(
         (), "Model to load at start-up in mode explicit; '*' for all. May be given several times.", metavar="<name>"
     )
@@ -115,6 +118,7 @@ class EngineOptions:
             ("exit_timeout_secs", 0),
             ("drain_secs", 0),
             ("repository_poll_secs", 0),
+            ("repository_retry_secs", 0),
             ("model_load_thread_count", 1),
             ("model_load_retry_count", 0),
         ):
@@ -183,4 +187,10 @@ def parse_backend_setting(text: str) -> tuple[str, str, str]:
             f"--backend-config option format is '<backend name>,<setting>=<value>'. Got {text}",
         )
     start = comma + 1 if 0 < comma < equals else 0
-    return text[: max(start - 1, 0)], text[start:equals], text[equals + 1 :]
+    setting, value = text[start:equals], text[equals + 1 :]
+    if not setting or not value:
+        raise OptionError(
+            "backend-config",
+            f"--backend-config option format is '<backend name>,<setting>=<value>'. Got {text}",
+        )
+    return text[: max(start - 1, 0)], setting, value

@@ -103,6 +103,8 @@ class TraceOptions:
         )
         own = {name.partition(",")[2]: tuple(texts) for name, texts in given.items() if name.startswith(f"{mode},")}
         if mode == "opentelemetry":
+            for name, text in self.span_batches.items():
+                _check(f"trace-config opentelemetry,{name}", f"opentelemetry,{name}", text, f"OTEL_{name.upper()}: ")
             theirs = {name: (text,) for name, text in self.span_batches.items()}
             own |= {name: text for name, text in {**_OPENTELEMETRY_DEFAULTS, **theirs}.items() if name not in own}
         return TraceStart(values, mode, file, own)
@@ -171,8 +173,12 @@ def _split(config: str) -> tuple[str, str]:
     return f"{mode.lower()},{setting}", text
 
 
-def _check(flag: str, setting: str, text: str) -> None:
-    """Raise OptionError where `text` is no value of a setting; settings that Triton does not know take anything."""
+def _check(flag: str, setting: str, text: str, source: str = "") -> None:
+    """
+    Raise OptionError where `text` is no value of a setting; settings that Triton does not know take anything.
+
+    `source` is where it comes from if it was no flag.
+    """
     match setting:
         case "mode":
             _check_mode(flag, text)
@@ -185,6 +191,11 @@ def _check(flag: str, setting: str, text: str) -> None:
                 raise OptionError(flag, f"Invalid option value. Got {text}")
             if len(found[1]) > _MOST_DIGITS or not -(2**31) <= int(found[1]) < 2**31:
                 raise OptionError(flag, f"Provided option value is out of bound. Got {text}")
+        case _ if setting.partition(",")[2] in _OPENTELEMETRY_DEFAULTS:
+            if not (text.isascii() and text.isdecimal() and 0 < int(text[:_MOST_DIGITS]) < 2**31):
+                raise OptionError(
+                    flag, f"{source}Invalid option value: expected an integer from 1 to 2147483647. Got {text}"
+                )
         case _:
             pass
 

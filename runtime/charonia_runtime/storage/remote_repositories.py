@@ -1,5 +1,6 @@
 """A server's model repositories: those that live in a bucket are copied to a private folder and kept current."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -23,10 +24,13 @@ class RemoteRepositories:
     Every method blocks. Credentials and endpoints come from `environment` and from what the libraries look at.
     """
 
-    def __init__(self, uris: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, uris: Sequence[str], environment: Mapping[str, str] = os.environ, *, give_up_seconds: float = math.inf
+    ) -> None:
+        """`give_up_seconds` is how long a bucket that does not answer is asked again."""
         self._mirrors: list[Mirror] = []
         self._folder: OwnedFolder | None = None
-        self._retries = Retries()
+        self._retries = Retries(give_up_seconds=give_up_seconds)
         self._parent = next(filter(None, map(environment.get, _FOLDERS)), None)
         try:
             found = {uri: self._directory(uri, index) for index, uri in enumerate(dict.fromkeys(uris))}

@@ -1,8 +1,10 @@
 """Back-off: what a store refuses for now is asked again, later and later."""
 
 import logging
+import math
 import random
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -25,6 +27,8 @@ class Retries:
     """
 
     attempts: int = 8
+    give_up_seconds: float = math.inf
+    """How long after its first try a call may be tried again."""
     first_seconds: float = 0.5
     most_seconds: float = 20.0
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -33,12 +37,15 @@ class Retries:
 
     def run(self, call: Callable[[], Result]) -> Result:
         """What `call` returns. Raises its last StorageError, or StoppedError."""
+        deadline = time.monotonic() + self.give_up_seconds
         for attempt in range(1, self.attempts):
             self.check()
             used = self.folder.content() if self.folder else None
             try:
                 return call()
             except UnreachableError as error:
+                if time.monotonic() >= deadline:
+                    raise
                 self._wait(attempt, error.retry_after_seconds, error)
             except DeniedError as error:
                 if self.folder and used and self.folder.changed(used):
@@ -60,5 +67,7 @@ class Retries:
         seconds = min(self.first_seconds * 2 ** (attempt - 1), self.most_seconds)
         seconds *= 1 - random.random() / 2  # noqa: S311 - spreads load, hides nothing
         seconds = max(seconds, min(asked_seconds, self.most_seconds))
-        logger.debug("trying again in %.1f s: %s", seconds, error.message)
+        # The first failure is told at once: who waits for a start shall know for what.
+        level = logging.WARNING if attempt == 1 else logging.DEBUG
+        logger.log(level, "trying again in %.1f s: %s", seconds, error.message)
         self.stopping.wait(seconds)

@@ -12,7 +12,6 @@ from charonia_runtime.engine.options import ControlMode, EngineOptions, parse_ba
         ("default-max-batch-size=8", ("", "default-max-batch-size", "8")),
         ("a,b=c,d=e", ("a", "b", "c,d=e")),
         ("b=c,d", ("", "b", "c,d")),
-        ("a,b=", ("a", "b", "")),
     ],
 )
 def test_backend_settings_are_split(text, parts):

@@ -51,6 +51,11 @@ def test_settings_of_the_opentelemetry_mode():
 
 
 def test_the_environment_says_what_the_flags_leave_open():
+    for wrong in ("x", "0", "-1", "1e3", "9" * 30):
+        with pytest.raises(OptionError, match="expected an integer from 1 to 2147483647"):
+            TraceOptions(trace_config=("mode=opentelemetry", f"opentelemetry,bsp_schedule_delay={wrong}")).start  # noqa: B018
+        with pytest.raises(OptionError, match="OTEL_BSP_SCHEDULE_DELAY: Invalid option value"):
+            TraceOptions(trace_config=("mode=opentelemetry",), span_batches={"bsp_schedule_delay": wrong}).start  # noqa: B018
     said = {"bsp_max_queue_size": "7", "bsp_schedule_delay": "100"}
     options = TraceOptions(
         trace_config=("mode=opentelemetry", "opentelemetry,bsp_max_queue_size=10"), span_batches=said
