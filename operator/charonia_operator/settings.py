@@ -1,7 +1,8 @@
 """The operator's own options: what it watches, and what services get that do not say."""
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
@@ -16,6 +17,29 @@ def _option(help_text: str, default: Any, **keywords: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
+def _json_list(text: str) -> tuple[Mapping[str, Any], ...]:
+    """Read a flag's JSON list of objects. Raises ArgumentTypeError."""
+    found = _json(text)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise argparse.ArgumentTypeError(f"must be a JSON list of objects, not {text}")
+    return tuple(found)
+
+
+def _json_object(text: str) -> Mapping[str, Any]:
+    """Read a flag's JSON object of objects. Raises ArgumentTypeError."""
+    found = _json(text)
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise argparse.ArgumentTypeError(f"must be a JSON object of objects, not {text}")
+    return found
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"is no JSON: {error}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Each field is a flag of `charonia-operator`."""
@@ -27,7 +51,21 @@ class Settings:
     image_pull_policy: str = _option("Pull policy of containers that do not say.", "IfNotPresent")
     gpu_resource: str = _option("Name of the resource that a GPU is.", "nvidia.com/gpu")
     gpu_product_label: str = _option("Label of nodes that names their GPU.", "nvidia.com/gpu.product")
-    run_as_user: int = _option("User and group id of pods.", 1000, type=int)
+    run_as_user: int = _option(
+        "User and group id of pods. 0: none, the cluster gives them, as OpenShift does.", 1000, type=int
+    )
+    image_pull_secrets: tuple[str, ...] = _option(
+        "Secret for registries that every pod gets, of its own namespace; may be repeated.", []
+    )
+    tolerations: Sequence[Mapping[str, Any]] = _option(
+        "Tolerations that every pod gets, a JSON list.", (), type=_json_list, metavar="JSON"
+    )
+    resources: Mapping[str, Any] | None = _option(
+        'Resources of servers that ask for none, as JSON: {"requests": {…}, "limits": {…}}.',
+        None,
+        type=_json_object,
+        metavar="JSON",
+    )
     workers: int = _option("Services that are worked on at the same time.", 8, type=int)
     resync_seconds: float = _option("Seconds between two looks at everything.", 300, type=float)
     model_poll_seconds: float = _option("Seconds between two questions for the models of a service.", 30, type=float)
@@ -57,6 +95,11 @@ class Settings:
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
         return cls(**settled)
+
+    @property
+    def own_namespace(self) -> str:
+        """The operator's namespace; empty where it is not known, because the operator holds no Lease."""
+        return self.lease.partition("/")[0]
 
     @property
     def copying_image(self) -> str:

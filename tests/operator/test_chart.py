@@ -104,6 +104,24 @@ def test_two_pods_of_which_one_leads(helm):
     assert helm("--set=replicas=1")["Deployment", "system"]["spec"]["replicas"] == 1
 
 
+def test_defaults_of_every_pod_reach_the_operator(helm):
+    deployment = helm(
+        "--set=defaults.runAsUser=0",
+        "--set=podSecurityContext=null",
+        "--set=defaults.imagePullSecrets={a,b}",
+        '--set-json=defaults.tolerations=[{"key":"gpu","operator":"Exists"}]',
+        '--set-json=defaults.resources={"limits":{"memory":"4Gi"}}',
+    )["Deployment", "system"]
+    pod = deployment["spec"]["template"]["spec"]
+
+    settings = Settings.parse(pod["containers"][0]["command"][1:])
+
+    assert "securityContext" not in pod
+    assert (settings.run_as_user, settings.image_pull_secrets) == (0, ("a", "b"))
+    assert settings.tolerations == ({"key": "gpu", "operator": "Exists"},)
+    assert settings.resources == {"limits": {"memory": "4Gi"}}
+
+
 def test_the_command_line_is_the_operators(helm):
     arguments = ["--set=defaults.runtimeImage=a:1", "--set=limits.workers=3", "--set=defaults.syncImage=b:1"]
     deployment = helm(*arguments)["Deployment", "system"]
@@ -141,7 +159,13 @@ def test_the_definition_is_upgraded_and_survives_an_uninstall(helm):
 
 @pytest.mark.parametrize(
     "value",
-    ["watch.namespace=a", "watch.namespaces={Not A Name}", "logLevel=LOUD", "limits.workers=0", "defaults.runAsUser=0"],
+    [
+        "watch.namespace=a",
+        "watch.namespaces={Not A Name}",
+        "logLevel=LOUD",
+        "limits.workers=0",
+        "defaults.runAsUser=-1",
+    ],
 )
 def test_values_that_are_refused(helm, value):
     with pytest.raises(ValueError, match="don't meet the specifications"):

@@ -156,8 +156,42 @@ RULES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         [{"disruption": {"minAvailable": "50%"}}],
         [{"disruption": {"minAvailable": 1, "maxUnavailable": 1}}],
     ),
-    "set modelRepository, or a server.image that brings its models": (
-        [{"modelRepository": None, "server": {"image": "a"}}],
+    "give exactly one of persistentVolumeClaim, nfs, emptyDir, configMap, secret, projected, csi, ephemeral": (
+        [{"storage": [{"name": "a", "mountPath": "/a", "emptyDir": {}}]}],
+        [
+            {"storage": [{"name": "a", "mountPath": "/a"}]},
+            {"storage": [{"name": "a", "mountPath": "/a", "emptyDir": {}, "secret": {"secretName": "b"}}]},
+        ],
+    ),
+    "that name of a volume is reserved": (
+        [{"storage": [{"name": "tmp-two", "mountPath": "/a", "emptyDir": {}}]}],
+        [{"storage": [{"name": "tmp", "mountPath": "/a", "emptyDir": {}}]}],
+    ),
+    "a storage entry lies on modelRepository.mountPath": (
+        [{"storage": [{"name": "a", "mountPath": "/data", "emptyDir": {}}]}],
+        [{"storage": [{"name": "a", "mountPath": "/models", "emptyDir": {}}]}],
+    ),
+    "/dev/shm is given twice: by sharedMemory and by storage": (
+        [{"storage": [{"name": "a", "mountPath": "/dev/shm", "emptyDir": {"medium": "Memory"}}]}],
+        [
+            {
+                "storage": [{"name": "a", "mountPath": "/dev/shm", "emptyDir": {"medium": "Memory"}}],
+                "sharedMemory": {"size": "1Gi"},
+            }
+        ],
+    ),
+    **{
+        f"that name of a container of {field} is reserved: change the operator's own with podTemplate": (
+            [{field: [{"name": "helper", "image": "a"}]}],
+            [{field: [{"name": name, "image": "a"}]} for name in ("server", "model-watch")],
+        )
+        for field in ("sidecars", "initContainers")
+    },
+    "set modelRepository, storage that holds models, or a server.image that brings them": (
+        [
+            {"modelRepository": None, "server": {"image": "a"}},
+            {"modelRepository": None, "storage": [{"name": "a", "mountPath": "/models", "emptyDir": {}}]},
+        ],
         [{"modelRepository": None}],
     ),
     "sharedMemory.size must be below resources.limits.memory: what lies in /dev/shm counts as memory": (
@@ -323,7 +357,8 @@ def declared(schema, path):
     item = schema.get("items", {})
     if "properties" not in item and "enum" in item:
         yield path, item
-    opaque = path.endswith((".tolerations", ".env", ".envFrom"))  # handed on as they are
+    handed_on = (".tolerations", ".env", ".envFrom", ".sidecars", ".initContainers")
+    opaque = path.endswith(handed_on)
     for key, part in {} if opaque else {**schema.get("properties", {}), **item.get("properties", {})}.items():
         yield from declared(part, f"{path}.{key}")
 

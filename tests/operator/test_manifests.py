@@ -20,6 +20,7 @@ KNOWN = {
     ("apps/v1", "Deployment"): "/apis/apps/v1/namespaces/default/deployments",
     ("policy/v1", "PodDisruptionBudget"): "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     ("networking.k8s.io/v1", "Ingress"): "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
+    ("networking.k8s.io/v1", "NetworkPolicy"): "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
     ("autoscaling/v2", "HorizontalPodAutoscaler"): "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
 }
 

@@ -18,7 +18,7 @@ def placement(service: InferenceServiceSpec, settings: Settings) -> JSON:
     tainted = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in gpus]
     fields: JSON = {
         "nodeSelector": scheduling.node_selector,
-        "tolerations": [*tainted, *(dict(each) for each in scheduling.tolerations)],
+        "tolerations": [*tainted, *(dict(each) for each in (*settings.tolerations, *scheduling.tolerations))],
         "affinity": _affinity(service, settings),
         "topologySpreadConstraints": _spread(service),
         "priorityClassName": scheduling.priority_class_name,

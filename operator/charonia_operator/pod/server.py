@@ -4,6 +4,7 @@ from charonia_operator.naming import JSON
 from charonia_operator.pod.containers import container, resources_json, server_image
 from charonia_operator.pod.volumes import PACKAGES, TOKENS, server_mounts
 from charonia_operator.settings import Settings
+from charonia_operator.spec.repository import ComputeResources
 from charonia_operator.spec.service import InferenceServiceSpec
 from charonia_operator.spec.serving import Gpu
 
@@ -29,7 +30,7 @@ def server_container(service: InferenceServiceSpec, settings: Settings) -> JSON:
             {"name": name, "containerPort": port, "protocol": "TCP"}
             for name, port in (("http", ports.http), ("grpc", ports.grpc), ("metrics", ports.metrics))
         ],
-        "resources": resources_json(spec.resources, gpu_resources(spec.gpu, settings)),
+        "resources": _resources(service, settings),
         "volumeMounts": server_mounts(service),
         **_probes(service),
     }
@@ -75,6 +76,14 @@ def gpu_resources(gpu: Gpu | None, settings: Settings) -> dict[str, str]:
     if gpu.mig_profile:
         name = f"nvidia.com/mig-{gpu.mig_profile}"
     return {name: str(gpu.count)}
+
+
+def _resources(service: InferenceServiceSpec, settings: Settings) -> JSON:
+    """The service's own resources; the cluster's defaults where it asks for nothing."""
+    own, gpus = service.spec.resources, gpu_resources(service.spec.gpu, settings)
+    if own == ComputeResources() and settings.resources:
+        own = ComputeResources(settings.resources.get("requests", {}), settings.resources.get("limits", {}))
+    return resources_json(own, gpus)
 
 
 def _own_arguments(service: InferenceServiceSpec) -> list[str]:

@@ -1,6 +1,10 @@
 """`pod_template`: the whole pod of a service."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from charonia_operator.naming import JSON, REVISION_LABEL, labels, revision_name
+from charonia_operator.pod.containers import RESTRICTED
 from charonia_operator.pod.merging import merge
 from charonia_operator.pod.packages import package_containers
 from charonia_operator.pod.placement import placement
@@ -28,25 +32,43 @@ def _annotations(service: InferenceServiceSpec) -> dict[str, str]:
 
 
 def _pod_spec(service: InferenceServiceSpec, settings: Settings) -> JSON:
-    spec, user = service.spec, settings.run_as_user
+    spec = service.spec
     pod: JSON = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": spec.drain.termination_grace_period_seconds,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": user,
-            "runAsGroup": user,
-            "fsGroup": user,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "initContainers": [*sync_containers(service, settings), *package_containers(service, settings)],
-        "containers": [server_container(service, settings)],
+        "securityContext": _security_context(settings.run_as_user),
+        "initContainers": [
+            *sync_containers(service, settings),
+            *package_containers(service, settings),
+            *(_restricted(each) for each in spec.init_containers),
+        ],
+        "containers": [server_container(service, settings), *(_restricted(each) for each in spec.sidecars)],
         "volumes": volumes(service),
-        "imagePullSecrets": [{"name": secret.name} for secret in spec.image_pull_secrets],
+        "imagePullSecrets": [{"name": name} for name in _pull_secrets(service, settings)],
         # By name also where it is the default one: the API server keeps a name that is only left out, by its old alias.
         "serviceAccountName": spec.service_account_name or "default",
         **placement(service, settings),
     }
     return {name: value for name, value in pod.items() if value not in ("", [], {})}
+
+
+def _security_context(user: int) -> JSON:
+    """The profile `restricted`; without a user, the cluster gives the ids, as OpenShift does for each namespace."""
+    restricted: JSON = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    if not user:
+        return restricted
+    ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user, "fsGroupChangePolicy": "OnRootMismatch"}
+    return {"runAsNonRoot": True, **ids, "seccompProfile": restricted["seccompProfile"]}
+
+
+def _restricted(container: Mapping[str, Any]) -> JSON:
+    """A user's container with the security context of the operator's own, where it does not say otherwise."""
+    merged: JSON = merge({"securityContext": RESTRICTED}, container)
+    return merged
+
+
+def _pull_secrets(service: InferenceServiceSpec, settings: Settings) -> list[str]:
+    """The service's own Secrets, then those of the whole cluster."""
+    own = [secret.name for secret in service.spec.image_pull_secrets]
+    return list(dict.fromkeys([*own, *settings.image_pull_secrets]))

@@ -1,6 +1,7 @@
 """The volumes of a pod, and where its containers see them."""
 
 from charonia_operator.naming import JSON
+from charonia_operator.spec.additions import Storage
 from charonia_operator.spec.repository import Cache, ModelRepository
 from charonia_operator.spec.service import InferenceServiceSpec
 
@@ -27,7 +28,7 @@ def volumes(service: InferenceServiceSpec) -> list[JSON]:
             found.append(_secret("pip", spec.python.config_secret_ref.name))
     if spec.access.type == "Token":
         found.append({"name": "tokens", "projected": {"defaultMode": 0o440, "sources": _token_sources(service)}})
-    return found
+    return [*found, *({"name": each.name, **each.sources} for each in spec.storage)]
 
 
 def server_mounts(service: InferenceServiceSpec) -> list[JSON]:
@@ -42,7 +43,7 @@ def server_mounts(service: InferenceServiceSpec) -> list[JSON]:
         found.append(_mount("python", PACKAGES, read_only=True))
     if spec.access.type == "Token":
         found.append(_mount("tokens", TOKENS, read_only=True))
-    return found
+    return [*found, *(_storage_mount(each) for each in spec.storage)]
 
 
 def repository_mounts(repository: ModelRepository, *, read_only: bool) -> list[JSON]:
@@ -110,6 +111,11 @@ def _token_sources(service: InferenceServiceSpec) -> list[JSON]:
         {"secret": {"name": each.name, "items": [{"key": each.key, "path": f"{each.name}/{each.key}"}]}}
         for each in service.spec.access.token_secret_refs
     ]
+
+
+def _storage_mount(storage: Storage) -> JSON:
+    mount = _mount(storage.name, storage.mount_path, storage.read_only)
+    return mount | {"subPath": storage.sub_path} if storage.sub_path else mount
 
 
 def _secret(name: str, secret: str) -> JSON:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from charonia_operator.spec.reading import Bounds
+from charonia_operator.spec.reading import JSON, Bounds
 from charonia_operator.spec.repository import SecretReference
 
 
@@ -70,6 +70,18 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkPolicy:
+    """
+    Connections that are allowed. `from_` lists networking.k8s.io/v1 NetworkPolicyPeers that may call the service.
+
+    Without any, pods of the same namespace may.
+    """
+
+    from_: tuple[JSON, ...] = ()
+    egress: Literal["Any", "StorageAndDNS"] = "Any"
+
+
+@dataclass(frozen=True, slots=True)
 class Networking:
     """Ports, the Service, and the way in from outside the cluster, if there is one."""
 
@@ -81,6 +93,7 @@ class Networking:
     gateway: Gateway | None = None
     ingress: Ingress | None = None
     tls: Tls | None = None
+    network_policy: NetworkPolicy | None = None
 
     def __post_init__(self) -> None:
         if self.gateway and self.ingress:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+from charonia_operator.spec.additions import Storage, check_container_names
 from charonia_operator.spec.networking import Access, Networking, ServiceOptions
 from charonia_operator.spec.reading import JSON, Bounds, SpecError, departures, read
 from charonia_operator.spec.repository import ComputeResources, ModelRepository, SecretReference
@@ -47,11 +48,16 @@ class Spec:
     service_account_name: str = ""
     image_pull_secrets: tuple[SecretReference, ...] = ()
     pod_metadata: PodMetadata = field(default_factory=PodMetadata)
+    storage: tuple[Storage, ...] = ()
+    init_containers: tuple[JSON, ...] = ()
+    sidecars: tuple[JSON, ...] = ()
     pod_template: JSON | None = None
 
     def __post_init__(self) -> None:
-        if self.model_repository is None and not self.server.image:
-            raise ValueError("set modelRepository, or a server.image that brings its models")
+        if self.model_repository is None and not self.storage and not self.server.image:
+            raise ValueError("set modelRepository, storage that holds models, or a server.image that brings them")
+        check_container_names("initContainers", self.init_containers)
+        check_container_names("sidecars", self.sidecars)
         if self.access.type == "Token" and self.server.kind != "Charonia":
             raise ValueError(f"access.type Token needs a server of type Charonia: server.type is {self.server.kind}")
 
@@ -99,7 +105,14 @@ class InferenceServiceSpec:
 
         Independent of the operator's version: fields at their defaults do not count, nor do those that pods do not see.
         """
-        networking = replace(self.spec.networking, service=ServiceOptions(), tls=None, hostnames=(), grpc_hostnames=())
+        networking = replace(
+            self.spec.networking,
+            service=ServiceOptions(),
+            tls=None,
+            hostnames=(),
+            grpc_hostnames=(),
+            network_policy=None,
+        )
         shaping = replace(
             self.spec, replicas=1, suspend=False, autoscaling=None, disruption=Disruption(), networking=networking
         )
