@@ -39,11 +39,12 @@ def run(*command):
 
 def installed(folder, package):
     """A new environment with the package, and below it the dependencies of this one."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     python = folder / "bin/python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n{packages_above()}\n")
-    run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation", package)
+    offline = ("--no-deps", "--no-index", "--no-build-isolation")
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", *offline, package)
     return folder / "bin"
 
 
@@ -72,15 +73,15 @@ def test_the_wheel_holds_every_module(packages):
     assert held == wanted
 
 
-def test_the_source_distribution_makes_the_same_wheel(packages):
+def test_the_source_distribution_holds_what_an_installation_needs(packages):
     (sdist,) = packages.glob("*.tar.gz")
 
     assert {"pyproject.toml", "README.md", "LICENSE", "constraints.txt", "locks/runtime.txt"} <= names(sdist)
 
 
-@pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
-def test_what_is_installed_runs(packages, tmp_path, pattern):
-    (package,) = packages.glob(pattern)
+def test_what_is_installed_runs(packages, tmp_path):
+    """Out of the source distribution: pip makes a wheel of it first."""
+    (package,) = packages.glob("*.tar.gz")
     programs = installed(tmp_path / "venv", package)
 
     where = run(programs / "python", "-c", "import charonia_runtime; print(charonia_runtime.__file__)")
@@ -89,6 +90,20 @@ def test_what_is_installed_runs(packages, tmp_path, pattern):
     assert "--model-repository" in run(programs / "tritonserver", "--help")
     assert charonia_runtime.__version__ in run(programs / "charonia-operator", "--version")
     run(programs / "charonia", "check", "runtime/examples/models")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_clean_environment_with_locked_hashes(packages, tmp_path):
+    """What the image of the server installs, in the same order."""
+    (wheel,) = packages.glob("*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    pip = tmp_path / "venv/bin/pip"
+
+    run(pip, "install", "-q", "--require-hashes", "-r", ROOT / "locks/runtime.txt")
+    run(pip, "install", "-q", "-c", ROOT / "constraints.txt", f"{wheel}[runtime,gcs,azure]")
+    run(pip, "check")
+    run(tmp_path / "venv/bin/charonia", "check", "runtime/examples/models")
 
 
 def test_there_is_one_version():
