@@ -16,6 +16,7 @@ PAGE = (ROOT / "runtime/docs/mistakes.md").read_text()
 _ROW = re.compile(r"^\| (?P<mistake>.+?) \| (?P<triton>.+?) \| (?P<ours>.+) \|$", re.MULTILINE)
 _RECORD = re.compile(r'^[EW]\d+ [^]]+\] (?P<text>".*")$')
 LEFT_OUT = "[…]"
+pytestmark = pytest.mark.timeout(300)  # some forty models load, each in a process
 
 
 def rows(heading: str) -> dict[str, tuple[str, str]]:
@@ -48,7 +49,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory, names: dict[str, str]) -> 
         usual_mistakes.write(repository / names[mistake], files)
     heard: dict[str, list[str]] = {}
     log = folder / "log"
-    with ServerProcess(repository, log, "--exit-on-error=false", "--strict-readiness=false") as server:
+    with ServerProcess(
+        repository, log, "--exit-on-error=false", "--strict-readiness=false", wait_seconds=240
+    ) as server:
         good = usual_mistakes.REQUESTS["a model that is not there"][2]
         for name in names.values():
             server.request("POST", f"/v2/models/{name}/infer", (good or "").encode())
