@@ -1,6 +1,7 @@
 """The rules that every change keeps: lint, formatting, types, import contracts, sizes of modules, the layout."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -86,6 +87,25 @@ def test_import_contracts_fail_when_broken(tmp_path, module, line, contract):
 
     assert result.returncode != 0
     assert f"{contract} BROKEN" in result.stdout
+
+
+def test_protobuf_and_googles_cloud_have_one_home_each():
+    """The import contract cannot tell them apart: both are packages below `google`."""
+    homes = {
+        "google.protobuf": "protocols",
+        "google.cloud": "storage/schemes/gs.py",
+        "google.auth": "storage/schemes/gs.py",
+    }
+    runtime = ROOT / "runtime/charonia_runtime"
+    astray = [
+        f"{path.relative_to(runtime)}: {package}"
+        for path in runtime.rglob("*.py")
+        for package, home in homes.items()
+        if re.search(rf"^\s*(?:import|from) {re.escape(package)}\b", path.read_text(), re.MULTILINE)
+        and not path.relative_to(runtime).is_relative_to(home)
+    ]
+
+    assert astray == []
 
 
 def test_no_module_is_over_the_ceiling():
