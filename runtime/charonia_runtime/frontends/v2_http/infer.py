@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 from charonia_runtime.core.config import ModelConfig
@@ -28,6 +28,7 @@ from charonia_runtime.replies import SingleResponse
 from charonia_runtime.thread_pools import CODING
 from charonia_runtime.wires.http1.connection import Buffer, Connection
 from charonia_runtime.wires.http1.messages import Request
+from charonia_runtime.wires.short_texts import remembering_short
 
 logger = logging.getLogger(__name__)
 
@@ -255,7 +256,7 @@ def _require_one_response(config: ModelConfig) -> None:
         raise UnsupportedError("HTTP end point doesn't support models with decoupled transaction policy")
 
 
-@lru_cache(maxsize=1024)
+@remembering_short
 def _written_length(text: bytes) -> int:
     """The number that a header begins with, as C reads it. Raises InvalidArgumentError for one beyond 32 bits."""
     match = _LEADING_INTEGER.match(text)

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from functools import lru_cache
 from typing import Any, Final
 
 from charonia_runtime.core.access import HEADER
@@ -21,9 +20,9 @@ from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.protocols.v2_documents import render_error
 from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import RefusedRequestError, Request
+from charonia_runtime.wires.short_texts import remembering_short
 
 _INFERENCE: Final = r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate|generate_stream)"
-_KNOWN_PATHS: Final = 1024
 _ACCESS: Final = HEADER.encode()
 
 
@@ -35,7 +34,7 @@ class Routes:
         self._control = control
         self.tasks = set[asyncio.Task[None]]()
         self.answered = services.server.answers.of("http")
-        self._inference = lru_cache(_KNOWN_PATHS)(re.compile(services.prefixes.pattern + _INFERENCE).fullmatch)
+        self._inference = remembering_short(re.compile(services.prefixes.pattern + _INFERENCE).fullmatch)
         self._access_tokens = services.access_tokens
         self._restriction = services.restrictions.get("inference")
 
