@@ -91,6 +91,43 @@ def test_a_restart_takes_the_newer_image():
     assert "newerImage" not in upgraded.status
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        *({"spec": {"containers": containers}} for containers in (1, "a", [1], [{"image": "a"}], {"server": 1})),
+        *({"spec": {"volumes": volumes}} for volumes in (1, [1])),
+        {"spec": None},
+        {"metadata": None},
+        {"metadata": {"labels": None}},
+    ],
+)
+def test_a_pod_template_that_only_the_api_server_can_judge(template):
+    """It is handed on, and no fault of the operator."""
+    world = World().ask(podTemplate=template)
+
+    world.go()
+
+    assert world.status["observedGeneration"] == 1
+    assert world.status.get("image", "example.com/runtime:1") == "example.com/runtime:1"
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        ({"metadata": 1}, "podTemplate.metadata"),
+        ({"metadata": {"labels": ["a"]}}, "podTemplate.metadata.labels"),
+        ({"metadata": {"annotations": "a"}}, "podTemplate.metadata.annotations"),
+        ({"spec": [1]}, "podTemplate.spec"),
+    ],
+)
+def test_a_pod_template_that_is_no_map(template, field):
+    world = World().ask(podTemplate=template)
+    world.go()
+
+    assert world.condition("Stalled")["reason"] == "SpecInvalid"
+    assert f"{field} must be a mapping" in world.condition("Stalled")["message"]
+
+
 def test_an_image_of_the_users_own_is_never_outdated():
     world = World().ask(server={"image": "example.com/mine:1"})
     world.go()

@@ -32,7 +32,7 @@ def merge(base: Any, patch: Any) -> Any:
             continue
         if value is None:
             merged.pop(name, None)
-        elif name in _MERGE_KEYS and _is_list(merged.get(name)) and _is_list(value):
+        elif name in _MERGE_KEYS and _is_list(merged.get(name)) and _is_list_of_maps(value):
             merged[name] = _merge_list(merged[name], value, _MERGE_KEYS[name])
         else:
             merged[name] = merge(merged.get(name), value)
@@ -58,6 +58,11 @@ def _without_directives(value: Any) -> Any:
     if _is_list(value):
         return [_without_directives(item) for item in value]
     return value
+
+
+def _is_list_of_maps(value: Any) -> bool:
+    """What is none is the API server's to refuse."""
+    return _is_list(value) and all(isinstance(item, Mapping) for item in value)
 
 
 def _is_list(value: Any) -> bool:

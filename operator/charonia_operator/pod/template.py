@@ -23,7 +23,8 @@ def pod_template(service: InferenceServiceSpec, settings: Settings) -> JSON:
     }
     template: JSON = merge(built, service.spec.pod_template or {})
     # Last of all: the Deployment selects by these, and the operator finds pods by them.
-    template["metadata"]["labels"] |= labels(service) | {REVISION_LABEL: revision_name(service)}
+    of_template = template.setdefault("metadata", {}).setdefault("labels", {})
+    of_template |= labels(service) | {REVISION_LABEL: revision_name(service)}
     return template
 
 

@@ -62,6 +62,15 @@ class Spec:
             raise ValueError(f"access.type Token needs a server of type Charonia: server.type is {self.server.kind}")
 
 
+def _check_shape(value: Mapping[str, Any], path: str, maps: Mapping[str, Any]) -> None:
+    """Raise ValueError where one of `maps`, or of the maps in it, is there and is no mapping."""
+    for name, inner in maps.items():
+        found = value.get(name)
+        if found is not None and not isinstance(found, Mapping):
+            raise ValueError(f"{path}.{name} must be a mapping, not {found!r}")
+        _check_shape(found or {}, f"{path}.{name}", inner)
+
+
 @dataclass(frozen=True, slots=True)
 class InferenceServiceSpec:
     """An InferenceService: who it is, and what it asks for."""

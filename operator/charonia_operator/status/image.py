@@ -16,5 +16,7 @@ def images(template: Mapping[str, Any], current: Mapping[str, Any]) -> JSON:
 
 
 def _image_of(template: Mapping[str, Any]) -> str:
-    containers = template["spec"].get("containers") or []
-    return next((str(each.get("image", ""))[:512] for each in containers if each["name"] == SERVER), "")
+    """Empty where `spec.podTemplate` has made something of the containers that the API server will refuse."""
+    containers = template.get("spec", {}).get("containers")
+    named = [each for each in containers if isinstance(each, Mapping)] if isinstance(containers, list) else []
+    return next((str(each.get("image", ""))[:512] for each in named if each.get("name") == SERVER), "")
