@@ -18,17 +18,19 @@ from e2e.support.kubectl import run
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "charonia-e2e"
-_INSTALL = re.compile(r"pip install -c constraints\.txt '\.\[(\w+)\]'")
+_INSTALL = re.compile(r"pip install -c constraints\.txt ['\"]\.\[([^\]]+)\]['\"]")
+_CHOSEN = re.compile(r"^ARG EXTRAS=(\S+)$", re.MULTILINE)
 _BYTECODE = "/var/cache/python"
 _NOT_THE_LIBRARY = {"__pycache__", "site-packages", "dist-packages", "test", "idlelib", "turtledemo", "ensurepip"}
 _PATHS = "import json, sysconfig; print(json.dumps(sysconfig.get_paths()))"
 
 
 def installed_extra(dockerfile: str) -> str:
-    """The extra that the image of a Dockerfile installs: of its first target, where it has several."""
-    found = _INSTALL.search((ROOT / dockerfile).read_text())
+    """The extras that the image of a Dockerfile installs by default: of its first target, where it has several."""
+    text = (ROOT / dockerfile).read_text()
+    found, chosen = _INSTALL.search(text), _CHOSEN.search(text)
     assert found, f"{dockerfile} installs no extra of this package"
-    return found[1]
+    return chosen[1] if chosen and found[1] == "${EXTRAS}" else found[1]
 
 
 class ImageFolder:
@@ -84,8 +86,8 @@ class Environment:
         key = hashlib.sha256("\0".join([sys.version, *pins]).encode()).hexdigest()[:12]
         self._extra = extra
         self._key = key
-        self.folder = CACHE / extra
-        self.bytecode = CACHE / f"{extra}-bytecode"
+        self.folder = CACHE / extra.replace(",", "-")
+        self.bytecode = CACHE / f"{self.folder.name}-bytecode"
         self._python = self.folder / "bin/python"
 
     def install(self) -> None:
