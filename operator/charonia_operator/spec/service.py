@@ -56,6 +56,8 @@ class Spec:
     def __post_init__(self) -> None:
         if self.model_repository is None and not self.storage and not self.server.image:
             raise ValueError("set modelRepository, storage that holds models, or a server.image that brings them")
+        maps: JSON = {"metadata": {"labels": {}, "annotations": {}}, "spec": {}}
+        _check_shape(self.pod_template or {}, "podTemplate", maps)
         check_container_names("initContainers", self.init_containers)
         check_container_names("sidecars", self.sidecars)
         if self.access.type == "Token" and self.server.kind != "Charonia":
