@@ -121,7 +121,7 @@ def test_any_legal_spec(writes, spec):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(spec=specs())
 def test_very_many_legal_specs(writes, spec):
     assert passes(writes, spec) == []

@@ -15,7 +15,7 @@ _PROBES = [
     {"failureThreshold": 2},
     {"httpGet": {"path": "/v2", "port": "http", "host": "", "httpHeaders": [{"name": "A", "value": ""}]}},
 ]
-_OPAQUE: dict[str, list[Any]] = {
+_CHOSEN: dict[str, list[Any]] = {
     "valueFrom": [
         {"fieldRef": {"fieldPath": "metadata.name"}},
         {"secretKeyRef": {"name": "a", "key": "b", "optional": False}},
@@ -42,7 +42,24 @@ _OPAQUE: dict[str, list[Any]] = {
         {"metadata": {"labels": {"a": ""}, "annotations": {"b": ""}}},
     ],
     "key": ["", "a", "example.com/a"],
+    "from[]": [{"podSelector": {}}, {"namespaceSelector": {"matchLabels": {"a": ""}}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}],
+    "storage[]": [
+        {"name": name, "mountPath": f"/{name}", "readOnly": False, **volume}
+        for name, volume in {
+            "claim": {"persistentVolumeClaim": {"claimName": "a", "readOnly": False}},
+            "share": {"nfs": {"server": "a", "path": "/", "readOnly": False}, "subPath": ""},
+            "scratch": {"emptyDir": {"medium": "", "sizeLimit": "1024Mi"}},
+            "words": {"configMap": {"name": "a", "optional": False, "items": []}},
+            "keys": {"secret": {"secretName": "a", "defaultMode": 0}},
+            "both": {"projected": {"sources": [{"configMap": {"name": "a", "optional": False}}]}},
+            "driver": {"csi": {"driver": "a.example.com", "readOnly": False, "volumeAttributes": {}}},
+        }.items()
+    ],
+    "initContainers[]": [{"name": "first", "image": "a", "args": [], "env": [{"name": "A", "value": ""}], "tty": False}],
+    "sidecars[]": [{"name": "beside", "image": "a", "command": ["a"], "securityContext": {"privileged": False}}],
 }  # fmt: skip
+
+"""Values of fields of which the schema says too little, by name; items of a list have brackets."""
 
 
 def specs() -> st.SearchStrategy[dict[str, Any]]:
@@ -62,8 +79,8 @@ def specs() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def _value(name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    if schema.get("x-kubernetes-preserve-unknown-fields"):
-        return st.sampled_from(_OPAQUE[name])
+    if name in _CHOSEN:
+        return st.sampled_from(_CHOSEN[name])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
@@ -90,12 +107,10 @@ def _value(name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     if kind == "integer":
         low, high = schema.get("minimum", 0), schema.get("maximum", 2**31)
         return st.sampled_from([low, min(low + 1, high), schema.get("default", low)])
-    return _text(name, schema)
+    return _text(schema)
 
 
-def _text(name: str, schema: dict[str, Any]) -> st.SearchStrategy[str]:
-    if name in _OPAQUE:
-        return st.sampled_from(_OPAQUE[name])
+def _text(schema: dict[str, Any]) -> st.SearchStrategy[str]:
     if "pattern" not in schema:
         return st.sampled_from([text for text in _TEXTS if len(text) >= schema.get("minLength", 0)])
     if schema["pattern"].startswith("^[a-z0-9]([-a-z0-9.]"):
