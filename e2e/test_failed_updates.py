@@ -30,7 +30,7 @@ class Edit:
 EDITS = {
     "image": Edit(
         {"server": {"image": "localhost/charonia/absent:1"}},
-        "ImagePullFailed", ("localhost/charonia/absent:1", "Correct spec.server.image"),
+        "ImagePullFailed", ("localhost/charonia/absent:1", "spec.server.image"),
     ),
     "endpoint": Edit(
         {"modelRepository": {"endpoint": "http://misspelt.charonia-e2e-tools.svc:9000"}},
