@@ -10,7 +10,7 @@ from charonia_runtime.core.errors import CancelledError, InferenceError, Unavail
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.core.statistics import FailureReason, ModelStatistics
 from charonia_runtime.engine.execution.admission import Admission
-from charonia_runtime.engine.execution.failures import log_failures
+from charonia_runtime.engine.execution.failures import WINDOW_SECONDS, FailureLog
 from charonia_runtime.engine.execution.instance import Execution, Runner
 from charonia_runtime.engine.execution.ordering import ResponseOrder
 from charonia_runtime.engine.execution.pace import ThreadUse
@@ -43,6 +43,7 @@ class RequestFlow:
         self.in_flight = 0
         """Requests accepted and not finally answered."""
         self._version = version
+        self._failures = FailureLog()
         self._admission = admission
         self._scheduler = scheduler
         self._order = order
@@ -172,8 +173,8 @@ class RequestFlow:
             statistics.record_successes(count, rows, total_ns, queue_ns, times)
         if finals:
             self._end_requests(finals)
-        if failures:
-            log_failures(failures)
+        if failures and self._failures.write(failures, end_ns):
+            self._loop.call_later(WINDOW_SECONDS, self._failures.write_count)
 
     def finished(self, runner: Runner, executions: Sequence[Execution], *, free: bool) -> None:
         """Give a free instance its next batch before the answers of its last are delivered, so that they overlap."""
