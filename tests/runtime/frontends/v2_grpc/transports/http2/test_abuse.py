@@ -2,10 +2,7 @@
 
 import asyncio
 import contextlib
-import struct
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import cache
 
 import numpy as np
 import psutil
@@ -14,12 +11,9 @@ import pytest_asyncio
 
 from charonia_runtime.core.config import ModelConfig
 from charonia_runtime.frontends.v2_grpc import Frontend, Options
-from charonia_runtime.frontends.v2_grpc.transports.http2.framing import PREFIX
-from charonia_runtime.wires.http2.frames import PREFACE, frame_header, settings
-from charonia_runtime.wires.http2.header_blocks import encode_block
+from tests.abuse.grpc_attacks import FRAMES
 from tests.support.fake_server import FakeServer, answer, echo_config
-from tests.support.grpc_calls import SERVICE, GrpcClient, message
-from tests.support.http2 import START, data_frame, headers_frame
+from tests.support.grpc_calls import GrpcClient, message
 from tests.support.streams import request
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -30,93 +24,6 @@ CALLS = 10
 """What each honest client asks at least, however short the attack is."""
 MEMORY_BYTES = 200 << 20
 """What the process may grow by meanwhile, clients included."""
-FIELDS = {
-    ":method": "POST", ":scheme": "http", ":path": f"{SERVICE}/ModelInfer", "content-type": "application/grpc",
-    "te": "trailers",
-}  # fmt: skip
-
-
-def block(**fields: str) -> bytes:
-    fields = {name.replace("_", "-"): value for name, value in fields.items()}
-    return encode_block((name.encode(), value.encode()) for name, value in {**FIELDS, **fields}.items())
-
-
-def infer(number: int, data: bytes, flag: int = 0, **fields: str) -> bytes:
-    body = PREFIX.pack(flag, len(data)) + data
-    frames = [data_frame(number, body[at : at + 16_384]) for at in range(0, len(body), 16_384)]
-    return headers_frame(number, block(**fields), 0x4) + b"".join(frames) + data_frame(number, b"", 0x1)
-
-
-def streams(count: int) -> range:
-    return range(1, 2 * count, 2)
-
-
-def rapid_resets() -> Iterator[bytes]:
-    yield START
-    for number in streams(5000):
-        yield headers_frame(number, block(), 0x4) + frame_header(4, 3, 0, number) + struct.pack(">I", 8)
-
-
-def continuations() -> Iterator[bytes]:
-    yield START + headers_frame(1, block(), 0)
-    for _ in range(100_000):
-        yield frame_header(100, 9, 0, 1) + b"\x40\x01a\x01b" * 20
-
-
-def header_bombs() -> Iterator[bytes]:
-    """A large field in the dynamic table, and blocks that say it thousands of times."""
-    yield START + headers_frame(1, b"\x40\x01a\x7f\xa1\x1e" + b"x" * 4000 + block(), 0x5)
-    for number in streams(2000)[1:]:
-        yield headers_frame(number, b"\xbe" * 10_000, 0x5)
-
-
-def chores() -> Iterator[bytes]:
-    yield START
-    for _ in range(20_000):
-        yield settings(((4, 65535),)) + frame_header(8, 6, 0, 0) + bytes(8) + frame_header(0, 0, 0, 1)
-
-
-def announced_giants() -> Iterator[bytes]:
-    yield START
-    for number in streams(2000):
-        yield headers_frame(number, block(), 0x4) + data_frame(number, PREFIX.pack(0, 2**31 - 1) + b"a")
-
-
-def bombs() -> Iterator[bytes]:
-    """Each would become a gigabyte."""
-    yield START
-    for number in streams(10):
-        yield infer(number, gigabyte(), 1, grpc_encoding="gzip")
-
-
-@cache
-def gigabyte() -> bytes:
-    """Compressed."""
-    deflater = zlib.compressobj(9, wbits=31)
-    zeros = deflater.compress(bytes(64 << 20)) + deflater.flush(zlib.Z_FULL_FLUSH)
-    return zeros + zeros[10:] * 15
-
-
-def refused_calls() -> Iterator[bytes]:
-    yield START
-    for number in streams(3000):
-        yield headers_frame(number, block(**{":path": f"/no.Service/Call{number}"}), 0x5)
-
-
-def unread_answers() -> Iterator[bytes]:
-    """
-    Requests for a megabyte each, from a client whose window stays shut: as many answers wait as it may have calls.
-
-    They go with the connection.
-    """
-    yield PREFACE + settings(((4, 0),)) + frame_header(0, 4, 1, 0)
-    for number in streams(40):
-        yield infer(number, message({"model_name": "megabyte"}))
-
-
-ATTACKS: list[Callable[[], Iterator[bytes]]] = [
-    rapid_resets, continuations, header_bombs, chores, announced_giants, bombs, refused_calls, unread_answers,
-]  # fmt: skip
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -154,7 +61,7 @@ async def work(client: GrpcClient, over: asyncio.Event) -> int:
     return done
 
 
-@pytest.mark.parametrize("sent", ATTACKS, ids=lambda sent: sent.__name__)
+@pytest.mark.parametrize("sent", FRAMES, ids=lambda sent: sent.__name__)
 async def test_honest_clients_lose_nothing(frontend: Frontend, sent: Callable[[], Iterator[bytes]]) -> None:
     over = asyncio.Event()
     process = psutil.Process()
