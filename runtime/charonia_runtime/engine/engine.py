@@ -35,6 +35,7 @@ from charonia_runtime.engine.execution.admission import MemoryResolver
 from charonia_runtime.engine.execution.cached_model import CachedModel
 from charonia_runtime.engine.execution.copies import LoadCopy, ModelCopy
 from charonia_runtime.engine.execution.timed_model import TimedModel
+from charonia_runtime.engine.execution.walked_model import WalkedModel
 from charonia_runtime.engine.inner_server import InnerServer
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
@@ -354,6 +355,8 @@ class Engine:
         if self._cache is not None and model.config.response_cache:
             model.statistics.cached = True
             model = CachedModel(model, self._cache, self._resolve_memory)
+        if WalkedModel.concerns(model.config):
+            model = WalkedModel(model, self._resolve_memory)
         if self._first_responses:
             bounds = model.config.histogram_buckets.get(FIRST_RESPONSE_FAMILY, FIRST_RESPONSE_BOUNDS_MS)
             model = TimedModel(model, bounds)

@@ -1,19 +1,19 @@
 """The checks that a request passes before it is queued: every one of Triton's, in its order, with its texts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
-from struct import Struct
-from struct import error as struct_error
-from typing import Protocol
+from typing import Final, Protocol
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.device import DeviceBuffer
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, RequestedOutput
+from charonia_runtime.core.string_walk import walk_of
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, shape_text
 
-_LENGTH = Struct("<I")
+_LENGTH_BYTES: Final = 4
+"""Of the length field before each BYTES element."""
 _REMEMBERED_SHAPES = 256
 _BATCH_DIMENSION_NOTE = (
     "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each "
@@ -112,7 +112,7 @@ class Admission:
         rows = self._check_rows(request, ordered)
         for known, tensor in ordered:
             self._check_type_and_shape(request, known, tensor)
-            self._check_size(request, known, tensor, rows)
+            self._check_size(request, known, tensor)
         self._refuse_impossible_sizes(request, ordered, rows)
         for known, tensor in ordered:
             known.remember(tensor, rows)
@@ -185,10 +185,8 @@ class Admission:
                 f"{_BATCH_DIMENSION_NOTE if self._batches else ''}"
             )
 
-    def _check_size(self, request: InferenceRequest, known: _Input, tensor: Tensor, rows: int) -> None:
-        """Zero rows count as one here, and negative ones wrap to 32 bits: so the real server words its refusals."""
-        factor = (rows & 0xFFFFFFFF or 1) if known.lead else 1
-        elements = factor * prod(tensor.shape[known.lead :])
+    def _check_size(self, request: InferenceRequest, known: _Input, tensor: Tensor) -> None:
+        elements = expected_elements(tensor.shape, batches=bool(known.lead))
         if known.datatype is DataType.BYTES:
             self._check_strings(request, tensor, elements)
         elif tensor.byte_size != elements * known.datatype.item_size:
@@ -199,17 +197,8 @@ class Admission:
 
     def _check_strings(self, request: InferenceRequest, tensor: Tensor, expected: int) -> None:
         """Count the elements by their length fields. One that is cut short would fail all requests of its batch."""
-        buffer, length_at = tensor.buffer, _LENGTH.unpack_from
-        at = count = length = 0
-        try:
-            for count in range(expected):  # noqa: B007 - how far it came
-                (length,) = length_at(buffer, at)
-                at += _LENGTH.size + length
-        except struct_error:
-            complete = False
-        else:
-            complete = True
-        left = buffer.nbytes - at
+        walk = walk_of(tensor, expected)
+        complete, left, length = walk.count >= expected, tensor.byte_size - walk.end, walk.length
         subject = f"for inference input '{tensor.name}' for model '{self._model}'"
         if complete and left > 0:
             raise InvalidArgumentError(
@@ -223,12 +212,12 @@ class Admission:
             )
         if not complete and left > 0:
             raise InvalidArgumentError(
-                f"{request.error_prefix}incomplete string length indicator {subject}, expecting {_LENGTH.size} bytes "
+                f"{request.error_prefix}incomplete string length indicator {subject}, expecting {_LENGTH_BYTES} bytes "
                 f"but only {left} bytes available. Please make sure the string length indicator is in one buffer."
             )
         if not complete:
             raise InvalidArgumentError(
-                f"{request.error_prefix}expected {expected} string elements {subject}, got {count}"
+                f"{request.error_prefix}expected {expected} string elements {subject}, got {walk.count}"
             )
 
     def _refuse_impossible_sizes(
@@ -248,6 +237,17 @@ class Admission:
             f"{request.error_prefix}All input dimensions should be specified for input '{tensor.name}' "
             f"for model '{self._model}', got {shape_text(tensor.shape)}"
         )
+
+
+def expected_elements(shape: Sequence[int], *, batches: bool) -> int:
+    """
+    The elements that a tensor of this shape should have, where it `batches` the rows of its first dimension.
+
+    Zero rows count as one here, and negative ones wrap to 32 bits: so the real server words its refusals.
+    """
+    if not batches:
+        return prod(shape)
+    return (shape[0] & 0xFFFFFFFF or 1) * prod(shape[1:])
 
 
 def _quoted(names: Iterable[str]) -> str:

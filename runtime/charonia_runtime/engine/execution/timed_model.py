@@ -47,7 +47,7 @@ class _FirstResponse:
         self._begin_ns = time.monotonic_ns()
 
     def send(self, response: InferenceResponse) -> None:
-        if self._histogram is not None and not response.flag_only:
+        if self._histogram is not None and not response.flag_only and not response.refused:
             self._histogram.observe((time.monotonic_ns() - self._begin_ns) // 1_000_000)
             self._histogram = None
         self._sink.send(response)
