@@ -45,6 +45,30 @@ def test_pauses_never_end():
     assert next(iter(pauses)) == next(iter(pauses)) == 0.5
 
 
+def test_kopf_gives_up_nowhere_and_waits_for_nothing_endlessly():
+    """Its defaults: watches that fail for a minute or fall silent are dead for ever, and nobody hears of it."""
+    settings = kopf.OperatorSettings()
+    configure(settings)
+
+    assert len(list(itertools.islice(settings.networking.error_backoffs, 1000))) == 1000
+    assert settings.networking.request_timeout == 30
+    assert settings.watching.connect_timeout == 10
+    assert settings.watching.server_timeout == 240
+    assert settings.watching.client_timeout == 300
+    assert settings.watching.reconnect_backoff == 1
+
+
+def test_kopf_keeps_to_itself():
+    """It elects nobody, asks for no rights of its own, and keeps no object that it has told of."""
+    settings = kopf.OperatorSettings()
+    configure(settings)
+
+    assert settings.peering.standalone
+    assert settings.scanning.disabled
+    assert settings.queueing.idle_timeout < 1
+    assert settings.watching.chunk_size <= 100
+
+
 def test_children_are_selected_by_the_server():
     settings = kopf.OperatorSettings()
     configure(settings)

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from charonia_operator import models
 from charonia_operator.models import ModelWatch, Target, ask_for_copy, ask_for_models, ask_pod, parse_index
 from charonia_operator.observation import CopyProgress, CopyState, ModelState, PodModels
 from charonia_operator.status.model_list import summarize
@@ -114,6 +116,30 @@ def test_answers_that_are_none(pod, status, body):
 
 def test_nobody_there():
     assert "pod a-1" in ask_for_models(Target("a-1", "127.0.0.1", 1)).error
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({}, "does not tell its models"),
+        ({"is_metrics_port": True}, "does not tell its models"),
+        ({"is_copying": True}, "Copying"),
+    ],
+    ids=["models", "models beside the metrics", "progress"],
+)
+def test_a_pod_that_never_answers(monkeypatch, flags, told):
+    """It takes the connection, and then nothing comes: the others are asked nevertheless."""
+    monkeypatch.setattr(models, "_TIMEOUT_SECONDS", 0.2)
+    answers = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        target = Target("a-1", "127.0.0.1", port, status_port=port, **flags)
+        thread = threading.Thread(target=lambda: answers.append(ask_pod(target)), daemon=True)
+        thread.start()
+        thread.join(20)
+
+    assert [told in str(answer) for answer in answers] == [True]
+    assert answers[0].copy is None
 
 
 def test_hostile_names_are_cut():
