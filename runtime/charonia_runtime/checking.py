@@ -49,6 +49,9 @@ class CheckOptions:
     disable_auto_complete_config: bool = option(
         False, "Require complete configurations; nothing is derived from model files.", switch=True
     )
+    allow_batch_strategies: bool = option(
+        False, "Accept models that bring a batchstrategy.py, as for charonia serve. Without it, they are faults."
+    )
     print_config: bool = option(
         False,
         "Print each model's configuration as it is served: with what its backend reads in the model file. Faults go to "
@@ -106,7 +109,8 @@ def _check(directories: Sequence[Path], options: CheckOptions) -> int:
         own, completes = Path(options.backend_directory), not options.disable_auto_complete_config
         load = partial(load_backend, directory=own)
         gpus = Environment.read(os.environ).gpus
-        faults = inspect(repositories, Surroundings(load, own, settings, gpus, completes))
+        surroundings = Surroundings(load, own, settings, gpus, completes, options.allow_batch_strategies)
+        faults = inspect(repositories, surroundings)
     except InferenceError as error:
         print(f"charonia check: {error.message}", file=sys.stderr)
         return 1
@@ -137,6 +141,7 @@ def _load(names: Sequence[str], directories: Sequence[Path], options: CheckOptio
                 backend_config=options.backend_config,
                 model_config_name=options.model_config_name,
                 auto_complete=not options.disable_auto_complete_config,
+                allow_batch_strategies=options.allow_batch_strategies,
                 limit_mebibytes=limit,
             ),
             options.load_timeout_secs,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 
 from charonia_runtime.core.frontend import OptionError, option
 
+_REPLACED = {"strict-model-config": "disable-auto-complete-config"}
+"""Deprecated flags that still work → the flag that replaces each."""
 _POOLS = "Memory is taken from the system's allocator as needed."
 
 
@@ -55,6 +57,15 @@ def without_effect(given: Sequence[str]) -> list[str]:
     """Those of the flags given that change nothing."""
     names = {field.name.replace("_", "-") for field in fields(CompatibilityOptions)}
     return [flag for flag in given if flag in names]
+
+
+def deprecation_warnings(given: Sequence[str]) -> list[str]:
+    """Triton's words for each of the flags given that another one replaces; empty where there is none."""
+    return [
+        f"Warning: '--{old}' has been deprecated! Please use '--{new}' instead."
+        for old, new in _REPLACED.items()
+        if old in given
+    ]
 
 
 def _check_limit(value: str) -> None:

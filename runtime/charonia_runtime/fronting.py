@@ -24,6 +24,7 @@ from charonia_runtime.ipc import lifeline
 from charonia_runtime.logs import Log
 from charonia_runtime.options import ServeOptions, parse_serve
 from charonia_runtime.remote.server import RemoteServer
+from charonia_runtime.wires.certificates import refresh_certificates
 
 _TELL_SECONDS = 1.0
 """How often the server hears what was answered here, for its metrics."""
@@ -74,7 +75,7 @@ class _Front:
             server.notice({"failed": error.message})
             await self._stop.wait()
             return 1
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._log.reopen)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
         interpreter.settle()
         server.notice({"started": True})
         watching = asyncio.create_task(self._access_files.watch())
@@ -85,6 +86,11 @@ class _Front:
         await self._stop_frontends()
         server.tell_answers()
         return 0
+
+    def _hang_up(self) -> None:
+        """SIGHUP, as `serving` has it."""
+        self._log.reopen()
+        refresh_certificates()
 
     async def _start_frontends(self, server: RemoteServer) -> None:
         for name, options in self._options.frontends.items():

@@ -48,7 +48,12 @@ class LogOptions:
     log_warning: bool = option(True, "Log warnings.")
     log_error: bool = option(True, "Log errors.")
     log_format: str = option("default", "Format of the log's lines.", metavar="<default|ISO8601>")
-    log_file: str = option("", "Append the log to this file instead of writing it to stderr.", metavar="<file>")
+    log_file: str = option(
+        "",
+        "Append the log to this file instead of writing it to stderr. Where it cannot be opened, a warning says so and "
+        "the log stays on stderr. SIGHUP opens the file again.",
+        metavar="<file>",
+    )
 
     def __post_init__(self) -> None:
         self.verbose_level  # noqa: B018 - refuse a malformed level now

@@ -32,7 +32,7 @@ import uvloop
 from charonia_runtime import __version__, interpreter, service_manager
 from charonia_runtime.access_files import AccessFiles
 from charonia_runtime.backends import load_backend
-from charonia_runtime.compatibility import without_effect
+from charonia_runtime.compatibility import deprecation_warnings, without_effect
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.frontend import Frontend
 from charonia_runtime.cuda.regions import InterprocessMemory
@@ -49,6 +49,7 @@ from charonia_runtime.remote.processes import FrontendProcesses
 from charonia_runtime.reservations import Reservation
 from charonia_runtime.stopping import LastResort, StopSignals
 from charonia_runtime.storage.remote_repositories import RemoteRepositories
+from charonia_runtime.wires.certificates import refresh_certificates
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def serve(options: ServeOptions) -> int:
     interpreter.set_up()
     for flag in without_effect(options.given):
         logger.warning("--%s is accepted for compatibility and has no effect", flag)
-    for warning in (*options.trace.warnings, *options.cache.warnings):
+    for warning in (*deprecation_warnings(options.given), *options.trace.warnings, *options.cache.warnings):
         logger.warning("%s", warning)
     last_resort = LastResort()
     server = _Server(options, log, last_resort)
@@ -171,8 +172,9 @@ class _Server:
             await frontend.stop(max(deadline - asyncio.get_running_loop().time(), 0))
 
     def _hang_up(self) -> None:
-        """SIGHUP: the log file was moved away."""
+        """SIGHUP: the log file was moved away, or certificates were renewed."""
         self._log.reopen()
+        refresh_certificates()
         if self._processes is not None:
             self._processes.hang_up()
 

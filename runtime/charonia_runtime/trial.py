@@ -44,6 +44,7 @@ class Trial:
     backend_config: tuple[str, ...]
     model_config_name: str
     auto_complete: bool
+    allow_batch_strategies: bool
     limit_mebibytes: int
     """Private memory of each process that the load uses; 0 sets no limit."""
 
@@ -127,7 +128,11 @@ async def _load(trial: Trial) -> TrialResult:
     engine = Engine(
         options,
         partial(load_backend, directory=Path(trial.backend_directory)),
-        partial(Model.load, resolve_memory=shared_memory.resolve),
+        partial(
+            Model.load,
+            allow_strategies=trial.allow_batch_strategies,
+            resolve_memory=shared_memory.resolve,
+        ),
         shared_memory=shared_memory,
         settings=partial(SettingsStore, Log(LogOptions()), TraceStart()),
         gpus=Environment.read(os.environ).gpus,

@@ -233,7 +233,13 @@ def test_a_signal_ends_the_server_gracefully(tmp_path, number):
 
 
 def test_flags_without_effect_are_named_in_the_log(tmp_path):
-    with ServerProcess(EXAMPLES, tmp_path / "log", "--pinned-memory-pool-byte-size=1024") as server:
+    """And deprecated ones, in Triton's words."""
+    flags = ("--pinned-memory-pool-byte-size=1024", "--strict-model-config=false")
+    with ServerProcess(EXAMPLES, tmp_path / "log", *flags) as server:
         pass
+
+    assert (
+        "Warning: '--strict-model-config' has been deprecated! Please use '--disable-auto-complete-config' instead."
+    ) in server.log
 
     assert "--pinned-memory-pool-byte-size is accepted for compatibility and has no effect" in server.log

@@ -22,7 +22,7 @@ from charonia_runtime.core.versions import select_versions
 from charonia_runtime.engine.agents import make_agents
 from charonia_runtime.engine.ensembles.composition import check_composition
 from charonia_runtime.engine.error_advice import advise_on_error
-from charonia_runtime.engine.execution.batch_strategies import find_strategy
+from charonia_runtime.engine.execution.batch_strategies import find_allowed_strategy
 from charonia_runtime.engine.execution.initial_states import read_initial_states
 from charonia_runtime.engine.lifecycle.agent_notices import AgentSession
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
@@ -67,6 +67,8 @@ class Surroundings:
     settings: BackendSettings = field(default_factory=BackendSettings)
     gpus: tuple[int, ...] = ()
     auto_complete: bool = True
+    allow_batch_strategies: bool = False
+    """Whether the server runs the `batchstrategy.py` of models."""
 
 
 def inspect(repositories: ModelRepositories, surroundings: Surroundings) -> list[Fault]:
@@ -215,7 +217,7 @@ class _Inspection:
             found = [*self._version_file_faults(config, directory)]
             yield from found or self._backend_faults(config, files, backend_class)
             try:
-                find_strategy(config, files)
+                find_allowed_strategy(config, files, allowed=surroundings.allow_batch_strategies)
             except InferenceError as error:
                 yield self._in_config(error.message, f'parameters["{STRATEGY_PARAMETER}"]')
         try:

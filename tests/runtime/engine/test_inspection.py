@@ -175,6 +175,17 @@ def test_gpus_that_are_not_there(tmp_path):
     assert inspect(ModelRepositories([tmp_path]), surroundings) == []
 
 
+def test_a_batching_strategy_needs_its_flag(tmp_path):
+    write_model(tmp_path, "m", config="dynamic_batching {}")
+    (tmp_path / "m/batchstrategy.py").write_text("raise AssertionError('code of the model ran')")
+
+    (fault,) = faults_of(tmp_path)
+
+    assert "start the server with --allow-batch-strategies=true" in fault.message
+    surroundings = Surroundings(load_backend, Path("/nowhere"), allow_batch_strategies=True)
+    assert inspect(ModelRepositories([tmp_path]), surroundings) == []
+
+
 def test_a_package_that_is_missing(tmp_path):
     def load(name):
         class Missing(load_backend(name)):

@@ -55,20 +55,26 @@ def _named(config: ModelConfig, files: ModelFiles, path: str) -> Path:
     return files.directory / path
 
 
+def find_allowed_strategy(config: ModelConfig, files: ModelFiles, *, allowed: bool) -> Path | None:
+    """Find the file as `find_strategy` does. Raises also UnsupportedError for a strategy where none is `allowed`."""
+    path = find_strategy(config, files)
+    if path is not None and not allowed:
+        raise UnsupportedError(
+            f"model '{config.name}' has the batching strategy '{path}', whose code would run in the server's own "
+            "process: start the server with --allow-batch-strategies=true if you trust whoever writes to the repository"
+        )
+    return path
+
+
 def load_strategy(config: ModelConfig, files: ModelFiles, *, allowed: bool) -> "GuardedStrategy | None":
     """
     The model's strategy, made; None where it has none. Runs its code in this process.
 
     Raises UnsupportedError for a strategy where none is `allowed`, else InferenceError for one that cannot be used.
     """
-    path = find_strategy(config, files)
+    path = find_allowed_strategy(config, files, allowed=allowed)
     if path is None:
         return None
-    if not allowed:
-        raise UnsupportedError(
-            f"model '{config.name}' has the batching strategy '{path}', whose code would run in the server's own "
-            "process: start the server with --allow-batch-strategies=true if you trust whoever writes to the repository"
-        )
     module = ModuleType(f"batchstrategy_{config.name}_{files.version}")
     module.__file__ = str(path)
     try:

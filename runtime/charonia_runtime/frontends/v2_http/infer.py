@@ -178,6 +178,12 @@ class InferExchange(SingleResponse):
         if text is None:
             return body_bytes
         length = _written_length(text)
+        if length is None:
+            if self._services.newest_rules:
+                raise InvalidArgumentError(
+                    f"Unable to parse Inference-Header-Content-Length, got: {text.decode('utf-8', 'surrogateescape')}"
+                )
+            length = 0
         if not 0 <= length <= body_bytes:
             raise InvalidArgumentError(
                 f"inference header size should be in range (0, {body_bytes}), "
@@ -257,13 +263,17 @@ def _require_one_response(config: ModelConfig) -> None:
 
 
 @remembering_short
-def _written_length(text: bytes) -> int:
-    """The number that a header begins with, as C reads it. Raises InvalidArgumentError for one beyond 32 bits."""
+def _written_length(text: bytes) -> int | None:
+    """
+    Return the number that a header begins with, as C reads it; None where it begins with none.
+
+    Raises InvalidArgumentError for a number beyond 32 bits.
+    """
     match = _LEADING_INTEGER.match(text)
-    length = int(match[1]) if match is not None and len(match[1]) <= len("-2147483648") else 0
-    if (match is not None and len(match[1].lstrip(b"+-0")) > len("2147483648")) or not (
-        -_MAXIMUM_INT32 - 1 <= length <= _MAXIMUM_INT32
-    ):
+    if match is None:
+        return None
+    length = int(match[1]) if len(match[1]) <= len("-2147483648") else 0
+    if len(match[1].lstrip(b"+-0")) > len("2147483648") or not (-_MAXIMUM_INT32 - 1 <= length <= _MAXIMUM_INT32):
         raise InvalidArgumentError(
             "Unable to parse Inference-Header-Content-Length, value is out of range [ -2147483648, 2147483647 ], "
             f"got: {text.decode('utf-8', 'surrogateescape')}"

@@ -84,7 +84,9 @@ class Listener(uvicorn.Server):
         if self._serving.done():
             await self._serving
         if self._tls is not None and self.config.ssl is not None:
-            self._certificate = FollowedCertificate(self.config.ssl, self._tls.certificate, self._tls.key)
+            self._certificate = FollowedCertificate(
+                self.config.ssl, self._tls.certificate, self._tls.key, self._tls.root_certificates
+            )
         self._sweep_connections()
 
     def retire(self) -> None:

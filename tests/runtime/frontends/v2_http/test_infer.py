@@ -14,6 +14,7 @@ import tritonclient.http
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
+from charonia_runtime.core.followed_triton import FollowedTriton
 from charonia_runtime.core.request import InferenceRequest
 from tests.support.fake_server import FakeServer, answer, echo_config, end, failure
 from tests.support.http_client import Client, http_frontend
@@ -58,8 +59,7 @@ REFUSALS: list[tuple[str, bytes, dict[str, str], int, str, str]] = [
     (INFER, b"hello", {}, 500, JSON, "failed to parse the request JSON buffer: Invalid value. at 0"),
     (INFER, b"hello", {LENGTH: "0"}, 400, JSON,
      "[request id: <id_unknown>] input byte size mismatch for input 'raw_input' for model 'echo'. Expected 4, got 5"),
-    (INFER, b"hello", {LENGTH: "abc"}, 400, JSON,
-     "[request id: <id_unknown>] input byte size mismatch for input 'raw_input' for model 'echo'. Expected 4, got 5"),
+    (INFER, b"hello", {LENGTH: "abc"}, 400, TEXT, "Unable to parse Inference-Header-Content-Length, got: abc"),
     (INFER, b"{}", {}, 500, JSON,
      "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"),
     (INFER, BODY, {"Content-Encoding": "br"}, 501, TEXT, "Unsupported compression type"),
@@ -80,6 +80,12 @@ async def test_refusals(client: Client, server: FakeServer) -> None:
         assert found == (status, content_type, text)
         assert ("accept-encoding" in refusal.headers) == (text == "Unsupported compression type")
     assert not server.requests
+
+
+async def test_a_length_that_is_no_number_is_zero_for_old_releases(server: FakeServer) -> None:
+    async with http_frontend(server, triton=FollowedTriton("2.51.0", newest_rules=False)) as client:
+        refusal = await client.ask("POST", INFER, b"hello", {LENGTH: "abc"})
+    assert "input byte size mismatch for input 'raw_input'" in refusal.body.decode()
 
 
 async def test_refusals_of_the_engine_and_of_the_execution(client: Client, server: FakeServer) -> None:

@@ -43,7 +43,12 @@ class Transport:
             bound.close()
             raise
         if context is not None:
-            self._certificate = FollowedCertificate(context, options.grpc_server_cert, options.grpc_server_key)
+            self._certificate = FollowedCertificate(
+                context,
+                options.grpc_server_cert,
+                options.grpc_server_key,
+                options.grpc_root_cert if options.grpc_use_ssl_mutual else None,
+            )
         return address
 
     def retire(self) -> None:
