@@ -1,6 +1,8 @@
 """A raw HTTP client for tests of what is on the wire."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -62,6 +64,12 @@ class RawClient:
                 return await self._reader.read()
             except ConnectionResetError:
                 return b""
+
+    async def reset(self) -> None:
+        """Close as a client that is killed with bytes unread: the server hears of it at once."""
+        linger = struct.pack("ii", 1, 0)
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        await self.close()
 
     async def close(self) -> None:
         self._writer.close()

@@ -1,7 +1,7 @@
 """A named tensor, and the places where its bytes may lie."""
 
 import struct
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -125,9 +125,22 @@ def _raw(element: Any) -> bytes:
 
 def unpack_bytes(buffer: memoryview, name: str) -> list[bytes]:
     """BYTES elements out of their wire encoding. Raises InvalidArgumentError, naming tensor `name`, when one is cut."""
+    return _unpack_from(buffer, name, 0, buffer.nbytes)[0]
+
+
+def unpack_in_parts(buffer: memoryview, name: str, most: int) -> Iterator[list[bytes]]:
+    """Yield the same elements, at most so many at a time: one by one they are far larger than in the buffer."""
+    at = 0
+    while at < buffer.nbytes:
+        elements, at = _unpack_from(buffer, name, at, most)
+        yield elements
+
+
+def _unpack_from(buffer: memoryview, name: str, at: int, most: int) -> tuple[list[bytes], int]:
+    """At most so many elements from position `at` on, and the position behind them."""
     elements: list[bytes] = []
-    at, end = 0, buffer.nbytes
-    while at < end:
+    end = buffer.nbytes
+    while at < end and len(elements) < most:
         if end - at < _LENGTH.size:
             raise InvalidArgumentError(
                 f"incomplete string length indicator for inference input '{name}', expecting {_LENGTH.size} bytes "
@@ -142,7 +155,7 @@ def unpack_bytes(buffer: memoryview, name: str) -> list[bytes]:
             )
         elements.append(bytes(buffer[at : at + length]))
         at += length
-    return elements
+    return elements, at
 
 
 def rank_mistake(shape: Sized) -> str:

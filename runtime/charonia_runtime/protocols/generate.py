@@ -1,6 +1,6 @@
 """The generate extension: one flat JSON object in, one out for each response."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
@@ -9,7 +9,7 @@ from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, ResponseSink
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.protocols import json_output, json_text
-from charonia_runtime.protocols.v2_json.data import decode_data, encode_data
+from charonia_runtime.protocols.v2_json.data import decode_data, encode_data, encodes_slowly
 from charonia_runtime.protocols.v2_json.header import parameter_value
 
 _NESTED = "parameters"
@@ -36,11 +36,19 @@ def decode_generate(
     return request
 
 
-def encode_generate(response: InferenceResponse) -> bytes:
+def generates_slowly(response: InferenceResponse) -> bool:
+    """Whether `encode_generate` may take longer than the event loop can wait."""
+    for tensor in response.outputs:  # noqa: SIM110 - a generator costs twice as much
+        if encodes_slowly(tensor):
+            return True
+    return False
+
+
+def encode_generate(response: InferenceResponse, is_wanted: Callable[[], bool] = lambda: True) -> bytes:
     """
     A response as an object with sorted keys: its outputs, its parameters, its id and its model.
 
-    Raises InvalidArgumentError for an output that has no JSON form.
+    Raises InvalidArgumentError for an output that has no JSON form, and CancelledError soon after `is_wanted` is false.
     """
     members = {
         "model_name": json_output.render_text(response.model_name),
@@ -51,8 +59,9 @@ def encode_generate(response: InferenceResponse) -> bytes:
     for key, value in response.parameters.items():
         members[key] = json_output.render(value)
     for tensor in response.outputs:
-        members[tensor.name] = _encode_tensor(tensor)
-    return b"{%b}" % b",".join(b"%b:%b" % (json_output.render_text(key), members[key]) for key in sorted(members))
+        members[tensor.name] = _encode_tensor(tensor, is_wanted)
+    pairs = [b"".join((json_output.render_text(key), b":", members[key])) for key in sorted(members)]
+    return b"".join((b"{", b",".join(pairs), b"}"))
 
 
 class _Conversion:
@@ -131,9 +140,9 @@ def _fit(dims: Sequence[int], count: int, name: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _encode_tensor(tensor: Tensor) -> bytes:
+def _encode_tensor(tensor: Tensor, is_wanted: Callable[[], bool]) -> bytes:
     """One element stands alone, several are an array."""
-    text = encode_data(tensor)
+    text = encode_data(tensor, is_wanted)
     if tensor.element_count != 1 or (tensor.datatype is DataType.BYTES and not tensor.byte_size):
         return text
     return text[1:-1]

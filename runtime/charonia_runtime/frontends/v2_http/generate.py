@@ -2,6 +2,8 @@
 
 import logging
 import time
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -12,11 +14,11 @@ from charonia_runtime.frontends.v2_http.answers import EVENTS, JSON, error_answe
 from charonia_runtime.frontends.v2_http.endpoint_load import FORMAT_FIELD, load_field
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.frontends.v2_http.traces import begin_trace
-from charonia_runtime.protocols.generate import decode_generate, encode_generate
+from charonia_runtime.protocols.generate import decode_generate, encode_generate, generates_slowly
 from charonia_runtime.protocols.json_limits import reads_slowly
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_documents import render_error
-from charonia_runtime.thread_pools import CODING
+from charonia_runtime.thread_pools import CODING, PooledCall
 from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import Request
 
@@ -36,7 +38,8 @@ class GenerateExchange:
     """
 
     __slots__ = (
-        "_connection", "_count", "_first", "_inference", "_model", "_request", "_services", "_streams", "_trace",
+        "_connection", "_count", "_first", "_held", "_held_bytes", "_inference", "_model", "_producers", "_request",
+        "_services", "_streams", "_trace", "_writing",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +54,13 @@ class GenerateExchange:
         self._first = b""
         self._count = 0
         self._trace: Trace | None = None
+        self._writing: PooledCall[bytes] | None = None
+        """Encodes a large response in a thread."""
+        self._held: deque[InferenceResponse] = deque()
+        """Responses behind that one."""
+        self._held_bytes = 0
+        self._producers: list[Callable[[], None]] = []
+        """Models that wait until these are written."""
 
     def begin(self, version_text: str) -> None:
         """Check, decode and submit the request. Never raises: faults are answered."""
@@ -70,13 +80,59 @@ class GenerateExchange:
             self._inference = None
             self._refuse(response.error)
             return
-        if self._streams and self._connection.unsent_bytes > self._services.stream_bytes:
+        if self._streams and self._connection.unsent_bytes + self._held_bytes > self._services.stream_bytes:
             self._cut_off()
+            return
+        if self._writing is None:
+            self._deliver(response)
+        else:
+            self._held.append(response)
+            self._held_bytes += _size_of(response)
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when what was sent is encoded and the client keeps up (`core.request.ResponseFlow`)."""
+        if self._writing is None:
+            self._connection.when_ready(resume)
+        else:
+            self._producers.append(resume)
+
+    def _deliver(self, response: InferenceResponse) -> None:
+        """Write a response, in a thread where that may take long."""
+        if not response.flag_only and (self._streams or not self._count) and generates_slowly(response):
+            self._writing = CODING.start(
+                partial(self._encode, response), partial(self._encoded, response), self._fail_to_write,
+                size=_size_of(response),
+            )  # fmt: skip
             return
         if not response.flag_only:
             self._take(response)
         if response.final:
             self._finish()
+
+    def _encoded(self, response: InferenceResponse, text: bytes) -> None:
+        """Go on with a response that was encoded in a thread, and those behind it."""
+        self._writing = None
+        if self._connection.exchange is not self:
+            return
+        self._put(response, text)
+        if response.final:
+            self._finish()
+        while self._held and self._writing is None:
+            held = self._held.popleft()
+            self._held_bytes -= _size_of(held)
+            self._deliver(held)
+        if self._writing is None:
+            self._resume_producers()
+
+    def _fail_to_write(self, error: Exception) -> None:
+        """Never called: encoding makes texts of its errors."""
+        logger.error("unexpected error while encoding a response of model '%s'", self._model, exc_info=error)
+        self._connection.abort()
+
+    def _resume_producers(self) -> None:
+        producers, self._producers = self._producers, []
+        for resume in producers:
+            self._connection.when_ready(resume)
 
     def _cut_off(self) -> None:
         """Give up a client that is too far behind; what the model sends until it is told is dropped."""
@@ -86,6 +142,11 @@ class GenerateExchange:
         self.disconnected()
 
     def disconnected(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+        self._held.clear()
+        self._resume_producers()
         if self._inference is not None:
             self._services.server.cancel(self._inference)
         self._end_trace()
@@ -125,7 +186,7 @@ class GenerateExchange:
         services = self._services
         if services.header_filter:
             services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
-        inference.flow = self._connection
+        inference.flow = self
         self._inference = inference
         if self._trace is not None:
             self._trace.note("HTTP_RECV_END", time.monotonic_ns())
@@ -137,10 +198,13 @@ class GenerateExchange:
             raise
 
     def _take(self, response: InferenceResponse) -> None:
+        if self._streams or not self._count:
+            self._put(response, self._encode(response))
+        else:
+            self._count += 1
+
+    def _put(self, response: InferenceResponse, text: bytes) -> None:
         self._count += 1
-        if not self._streams and self._count > 1:
-            return
-        text = self._encode(response)
         if self._count == 1:
             self._begin_answer(400 if response.error is not None else 200)
             self._first = text
@@ -175,7 +239,7 @@ class GenerateExchange:
         if response.error is not None:
             return render_error(response.error.message)
         try:
-            return encode_generate(response)
+            return encode_generate(response, lambda: self._connection.exchange is self)
         except InferenceError as error:
             return render_error(error.message)
         except Exception:
@@ -191,3 +255,8 @@ class GenerateExchange:
             if self._trace is not None:
                 self._trace.note("HTTP_SEND_END", time.monotonic_ns())
         self._end_trace()
+
+
+def _size_of(response: InferenceResponse) -> int:
+    """The bytes of its tensors."""
+    return sum([tensor.byte_size for tensor in response.outputs])

@@ -22,7 +22,7 @@ from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.frontends.v2_http.traces import begin_trace
 from charonia_runtime.protocols.json_limits import reads_slowly
 from charonia_runtime.protocols.model_version import parse_version
-from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response, make_request
+from charonia_runtime.protocols.v2_json import decode_raw_request, encode_response, make_request, writes_slowly
 from charonia_runtime.protocols.v2_json.header import Header, OutputForm
 from charonia_runtime.replies import SingleResponse
 from charonia_runtime.thread_pools import CODING
@@ -92,11 +92,8 @@ class InferExchange(SingleResponse):
             return
         try:
             self._answer()
-        except InferenceError as error:
-            self._refuse(error, TEXT)
-        except Exception:
-            logger.exception("unexpected error while encoding a response of model '%s'", self._model)
-            self._refuse(InternalError("unexpected error while encoding the response"), TEXT)
+        except Exception as error:  # noqa: BLE001 a sink must not raise into the engine
+            self._fail_to_write(error)
 
     def disconnected(self) -> None:
         if self._leave is not None:
@@ -198,7 +195,18 @@ class InferExchange(SingleResponse):
         if response.error is not None:
             self._refuse(response.error, JSON if response.refused else TEXT)
             return
-        text, buffers = encode_response(response, self._form or OutputForm())
+        form = self._form or OutputForm()
+        if not writes_slowly(response, form):
+            self._send_encoded(encode_response(response, form))
+            return
+        encode = partial(encode_response, response, form, lambda: self._connection.exchange is self)
+        size = sum([tensor.byte_size for tensor in response.outputs])
+        self._leave = CODING.start(
+            encode, partial(self._go_on, self._send_encoded), self._fail_to_write, size=size
+        ).cancel
+
+    def _send_encoded(self, encoded: tuple[bytes, list[memoryview]]) -> None:
+        text, buffers = encoded
         fields = _OCTETS % len(text) if buffers else JSON
         parts: Sequence[Buffer] = [text, *buffers]
         accepted = self._request.head.fields.get(b"accept-encoding")
@@ -213,6 +221,14 @@ class InferExchange(SingleResponse):
             answer = partial(self._go_on, lambda content: self._reply(200, fields, [content]))
             size = sum(map(len, parts))
             self._leave = CODING.start(partial(compress, parts, encoding), answer, self._fail, size=size).cancel
+
+    def _fail_to_write(self, error: Exception) -> None:
+        self._leave = None
+        if isinstance(error, InferenceError):
+            self._refuse(error, TEXT)
+            return
+        logger.error("unexpected error while encoding a response of model '%s'", self._model, exc_info=error)
+        self._refuse(InternalError("unexpected error while encoding the response"), TEXT)
 
     def _refuse(self, error: InferenceError, fields: bytes) -> None:
         if self._connection.exchange is self:

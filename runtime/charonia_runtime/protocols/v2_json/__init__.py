@@ -4,6 +4,7 @@ Inference over HTTP: a JSON header, and behind it the tensors that travel as byt
 Those are never copied: requests get views into the body, responses a list of buffers.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 
@@ -13,7 +14,7 @@ from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, RequestedOutput, ResponseSink
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor, pack_bytes
 from charonia_runtime.protocols import json_output
-from charonia_runtime.protocols.v2_json.data import encode_data
+from charonia_runtime.protocols.v2_json.data import encode_data, encodes_slowly
 from charonia_runtime.protocols.v2_json.header import Header, OutputForm, read_header
 
 _REMEMBERED_HEADERS = 512
@@ -129,21 +130,32 @@ def decode_raw_request(
     return request, OutputForm(default=True)
 
 
-def encode_response(response: InferenceResponse, form: OutputForm) -> tuple[bytes, list[memoryview]]:
+def writes_slowly(response: InferenceResponse, form: OutputForm) -> bool:
+    """Whether `encode_response` may take longer than the event loop can wait."""
+    for tensor in response.outputs:  # noqa: SIM110 - a generator costs twice as much
+        if encodes_slowly(tensor) and _becomes_json(tensor, form):
+            return True
+    return False
+
+
+def encode_response(
+    response: InferenceResponse, form: OutputForm, is_wanted: Callable[[], bool] = lambda: True
+) -> tuple[bytes, list[memoryview]]:
     """
     A successful response as JSON and the buffers that follow it; none of them is empty.
 
-    Raises InvalidArgumentError for an output that has no JSON form.
+    Raises InvalidArgumentError for an output that has no JSON form, and CancelledError soon after `is_wanted` is false.
     """
     buffers: list[memoryview] = []
-    outputs = b",".join([_encode_output(tensor, form, buffers) for tensor in response.outputs])
+    outputs = b",".join([_encode_output(tensor, form, buffers, is_wanted) for tensor in response.outputs])
     request_id = b'"id":%b,' % json_output.render_text(response.id) if response.id else b""
     model = _render_model(response.model_name, response.model_version)
     parameters = b'"parameters":%b,' % json_output.render(response.parameters) if response.parameters else b""
-    return b'{%b%b%b"outputs":[%b]}' % (request_id, model, parameters, outputs), buffers
+    # Joined, not formatted: joining megabytes leaves the interpreter to others.
+    return b"".join((b"{", request_id, model, parameters, b'"outputs":[', outputs, b"]}")), buffers
 
 
-def _encode_output(tensor: Tensor, form: OutputForm, buffers: list[memoryview]) -> bytes:
+def _encode_output(tensor: Tensor, form: OutputForm, buffers: list[memoryview], is_wanted: Callable[[], bool]) -> bytes:
     start = _render_output(tensor.name, tensor.datatype.wire_name, tensor.shape)
     if isinstance(tensor.data, SharedMemoryRef):
         return start + b"}"
@@ -152,7 +164,11 @@ def _encode_output(tensor: Tensor, form: OutputForm, buffers: list[memoryview]) 
         if data.nbytes:
             buffers.append(data)
         return b'%b,"parameters":{"binary_data_size":%d}}' % (start, data.nbytes)
-    return b'%b,"data":%b}' % (start, encode_data(tensor))
+    return b"".join((start, b',"data":', encode_data(tensor, is_wanted), b"}"))
+
+
+def _becomes_json(tensor: Tensor, form: OutputForm) -> bool:
+    return not isinstance(tensor.data, SharedMemoryRef) and not form.listed.get(tensor.name, form.default)
 
 
 @lru_cache(maxsize=1024)

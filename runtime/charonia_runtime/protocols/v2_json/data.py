@@ -1,7 +1,7 @@
 """Tensor elements as JSON: the `data` arrays of requests and responses."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,14 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
-from charonia_runtime.core.tensor import Tensor, bytes_of, pack_bytes, shape_text, unpack_bytes
+from charonia_runtime.core.errors import CancelledError, InferenceError, InternalError, InvalidArgumentError
+from charonia_runtime.core.tensor import Tensor, bytes_of, pack_bytes, shape_text, unpack_bytes, unpack_in_parts
 from charonia_runtime.protocols import json_output
 from charonia_runtime.protocols.json_text import as_array, as_string
 from charonia_runtime.protocols.v2_json.large_arrays import MAXIMUM_DEPTH, LargeArray
 
 _MAXIMUM_INT64 = 2**63 - 1
 _MAXIMUM_UINT64 = 2**64 - 1
+_ENCODED_AT_ONCE_BYTES = 32 * 1024
+_PART = 16_384
+"""Elements that are rendered by one call, which nothing interrupts: for a millisecond."""
 _OTHER_COUNT = "Shape does not match true shape of 'data' field"
 _WITHOUT_JSON = frozenset({DataType.FP16, DataType.BF16})
 
@@ -88,21 +91,45 @@ def decode_data(name: str, datatype: DataType, shape: tuple[int, ...], data: Any
     return _decode_texts(_flat(given)) if count else memoryview(b"")
 
 
-def encode_data(tensor: Tensor) -> bytes:
-    """The elements as a flat JSON array. Raises InvalidArgumentError for types that have no JSON form."""
+def encodes_slowly(tensor: Tensor) -> bool:
+    """Whether `encode_data` may take milliseconds: longer than the event loop can wait."""
+    return tensor.byte_size > _ENCODED_AT_ONCE_BYTES
+
+
+def encode_data(tensor: Tensor, is_wanted: Callable[[], bool] = lambda: True) -> bytes:
+    """
+    The elements as a flat JSON array.
+
+    Raises InvalidArgumentError for types that have no JSON form, and CancelledError soon after `is_wanted` is false.
+    In a thread it leaves the interpreter to others every millisecond.
+    """
     datatype = tensor.datatype
     if datatype in _WITHOUT_JSON:
         raise InvalidArgumentError(
             f"sending {datatype.wire_name} data via JSON is not supported. Please use the binary data format for output"
         )
     if datatype is DataType.BYTES:
-        return json_output.render_texts(unpack_bytes(tensor.buffer, tensor.name))
+        if not encodes_slowly(tensor):
+            return json_output.render_texts(unpack_bytes(tensor.buffer, tensor.name))
+        return _joined(map(json_output.render_texts, unpack_in_parts(tensor.buffer, tensor.name, _PART)), is_wanted)
     elements = np.frombuffer(tensor.buffer, dtype=datatype.numpy_dtype)
     if datatype is DataType.BOOL:
-        return json_output.render_integers(elements.view(np.uint8) != 0)
-    if elements.dtype.kind == "f":
-        return json_output.render_floats(elements)
-    return json_output.render_integers(elements)
+        elements = elements.view(np.uint8) != 0
+    render = json_output.render_floats if elements.dtype.kind == "f" else json_output.render_integers
+    if len(elements) <= _PART:
+        return render(elements)
+    return _joined((render(elements[at : at + _PART]) for at in range(0, len(elements), _PART)), is_wanted)
+
+
+def _joined(arrays: Iterable[bytes], is_wanted: Callable[[], bool]) -> bytes:
+    """One JSON array of all the elements in these, none of which is empty."""
+    parts: list[bytes] = []
+    for text in arrays:
+        if not is_wanted():
+            raise CancelledError("")
+        parts += (b"," if parts else b"[", text[1:-1])
+    parts.append(b"]")
+    return b"".join(parts)
 
 
 def _element_count(name: str, datatype: DataType, shape: tuple[int, ...], maximum_bytes: int) -> int:

@@ -1,5 +1,6 @@
 """Inference requests and responses as JSON with binary tensors: raw requests, answers, and the way there and back."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from hypothesis.extra import numpy as arrays
 
 from charonia_runtime.core.config import ModelConfig, TensorSpec
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import InvalidArgumentError
+from charonia_runtime.core.errors import CancelledError, InvalidArgumentError
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest, InferenceResponse
 from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from charonia_runtime.protocols import json_text
 from charonia_runtime.protocols.v2_json import RequestDecoder, decode_raw_request, encode_response
+from charonia_runtime.protocols.v2_json.data import encode_data
 from charonia_runtime.protocols.v2_json.header import OutputForm
 from tests.support.fake_server import echo_config
 
@@ -156,3 +158,22 @@ def assert_survives(tensor: Tensor, *, binary: bool) -> None:
         assert bytes(returned.buffer) == bytes(tensor.buffer)
     else:
         np.testing.assert_array_equal(returned.as_numpy(), tensor.as_numpy())
+
+
+@pytest.mark.parametrize("count", [0, 1, 16_384, 16_385, 40_000])
+@pytest.mark.parametrize("datatype", [DataType.FP32, DataType.UINT8, DataType.BOOL, DataType.BYTES])
+def test_long_arrays_are_written_in_parts_that_join_without_a_seam(datatype, count):
+    if datatype is DataType.BYTES:
+        array = np.array([b'"%d' % index for index in range(count)], object)
+        expected = [f'"{index}' for index in range(count)]
+    else:
+        array = (np.arange(count) % 2).astype(datatype.numpy_dtype)
+        expected = array.tolist()
+    assert json.loads(encode_data(Tensor.from_numpy("OUT", array, datatype))) == expected
+
+
+def test_nothing_more_is_written_when_nobody_wants_it():
+    array = np.arange(100_000, dtype=np.int32)
+    wishes = iter([True, True, False])
+    with pytest.raises(CancelledError):
+        encode_data(Tensor.from_numpy("OUT", array), lambda: next(wishes))
