@@ -64,6 +64,11 @@ class Load:
         for thread in self._threads:
             thread.start()
 
+    def wait_for_first_answer(self) -> None:
+        """Return when a client has an answer or a failure: a test changes nothing before its load runs."""
+        while not self.answers and not self.failures:
+            time.sleep(_PAUSE_SECONDS)
+
     def stop(self) -> None:
         self._stopping.set()
         for thread in self._threads:
@@ -87,6 +92,7 @@ def main() -> None:
         print(json.dumps(ask(protocol, address, model, values)))
         return
     load = Load(protocol, address, model, values)
+    load.wait_for_first_answer()
     print("begun", flush=True)
     sys.stdin.read()
     load.stop()
