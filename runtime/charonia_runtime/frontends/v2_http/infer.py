@@ -26,7 +26,8 @@ from charonia_runtime.protocols.v2_json import decode_raw_request, encode_respon
 from charonia_runtime.protocols.v2_json.header import Header, OutputForm
 from charonia_runtime.replies import SingleResponse
 from charonia_runtime.thread_pools import CODING
-from charonia_runtime.wires.http1.connection import Buffer, Connection
+from charonia_runtime.wires.http1.answer_writer import Buffer
+from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import Request
 from charonia_runtime.wires.short_texts import remembering_short
 

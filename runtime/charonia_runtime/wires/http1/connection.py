@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from typing_extensions import override
 
 from charonia_runtime.wires.descriptors import RESERVE_SECONDS, Supply, close_longest_idle, supply_at
+from charonia_runtime.wires.http1.answer_writer import AnswerWriter, Buffer
 from charonia_runtime.wires.http1.half_closed import HalfClosedWatch
 from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import LINGER_SECONDS, Limits
@@ -26,9 +27,6 @@ from charonia_runtime.wires.http1.reader import RequestReader
 
 logger = logging.getLogger(__name__)
 
-Buffer = bytes | memoryview
-_GATHERED_BYTES: Final = 64 * 1024
-"""Up to this size an answer is written as one buffer: cheaper to copy than to hand over in pieces."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -82,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = RequestReader(limits.body_bytes, self._deliver, self._agree, heads)
         self._vacancy: memoryview | None = None
         self._transport: asyncio.Transport | None = None
+        self._writer = AnswerWriter(self._loop)
         self._pipeline: deque[Request | RefusedRequestError] = deque()
         self._request: Request | None = None
         self._waiting_writers: list[Callable[[], None]] = []
@@ -100,6 +99,7 @@ class Connection(asyncio.BufferedProtocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment] # sockets have full transports
+        self._writer.connected(transport)  # type: ignore[arg-type]
         supply = supply_at(transport)
         if supply is not Supply.AMPLE:
             self._save_descriptors(supply)
@@ -117,6 +117,7 @@ class Connection(asyncio.BufferedProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
+        self._writer.lost()
         self._connections.discard(self)
         if not self.lost.done():
             self.lost.set_result(None)
@@ -230,11 +231,11 @@ class Connection(asyncio.BufferedProtocol):
         """Send something that clients pass over (RFC 9110 section 15.2), where that is possible."""
         request = self._request
         if request is not None and not self._has_begun_stream and request.head.version == "1.1":
-            self._write([_CONTINUE])
+            self._writer.write(_CONTINUE)
 
     def _agree(self) -> None:
         if self._request is None:
-            self._write([_CONTINUE])
+            self._writer.write(_CONTINUE)
 
     # --- answers ---
 
@@ -248,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def unsent_bytes(self) -> int:
         """Bytes of answers that the system has not taken yet."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._writer.unsent_bytes
 
     def answer(self, status: int, fields: bytes, parts: Sequence[Buffer] = ()) -> None:
         """Answer the current request: `fields` are header lines, `parts` make the body. Large parts are not copied."""
@@ -263,11 +264,9 @@ class Connection(asyncio.BufferedProtocol):
             status_line(request.head.version, status), fields, size, connection_field(request),
         )  # fmt: skip
         if request.head.method == b"HEAD":
-            self._write([head])
-        elif size <= _GATHERED_BYTES:
-            self._write([b"".join([head, *parts])])
+            self._writer.write(head)
         else:
-            self._write([head, *parts])
+            self._writer.write_answer(head, parts, size)
         self._finish_exchange(request)
 
     def begin_stream(self, status: int, fields: bytes) -> None:
@@ -281,15 +280,15 @@ class Connection(asyncio.BufferedProtocol):
         if request.head.version == "1.0":
             framing = b""
             request.keep_alive = False
-        self._write([
+        self._writer.stream(
             b"%b%b%b%b\r\n" % (status_line(request.head.version, status), fields, framing, connection_field(request))
-        ])  # fmt: skip
+        )
 
     def send_chunk(self, data: bytes) -> None:
-        """Send a part of the answer that was begun, at once."""
+        """Send a part of the answer that was begun: with those of this turn of the loop, when it is over."""
         request = self._request
         if data and request is not None and not self._is_closing:
-            self._write([data if request.head.version == "1.0" else b"%x\r\n%b\r\n" % (len(data), data)])
+            self._writer.stream(data if request.head.version == "1.0" else b"%x\r\n%b\r\n" % (len(data), data))
 
     def end_stream(self) -> None:
         """Complete the answer that was begun."""
@@ -297,7 +296,8 @@ class Connection(asyncio.BufferedProtocol):
         if request is None or self._is_closing:
             return
         if request.head.version != "1.0":
-            self._write([b"0\r\n\r\n"])
+            self._writer.stream(b"0\r\n\r\n")
+        self._writer.flush()
         self._has_begun_stream = False
         self._finish_exchange(request)
 
@@ -309,15 +309,6 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
         elif self._pipeline:
             self._loop.call_soon(self._begin_next)
-
-    def _write(self, parts: Sequence[Buffer]) -> None:
-        transport = self._transport
-        if transport is None:
-            return
-        if len(parts) == 1:
-            transport.write(parts[0])
-        else:
-            transport.writelines(parts)
 
     # --- endings ---
 
@@ -337,6 +328,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close at once, whatever is under way."""
         self._is_closing = True
+        self._writer.lost()
         if self._transport is not None:
             self._transport.abort()
 
@@ -372,6 +364,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close as soon as what was written has left."""
         self._is_closing = True
+        self._writer.flush()
         if self._transport is not None:
             self._transport.close()
 
@@ -391,7 +384,7 @@ class Connection(asyncio.BufferedProtocol):
         self._answered[status] += 1
         self._is_closing = True
         self._transport.resume_reading()
-        self._write([whole_refusal(status, fields, body)])
+        self._writer.write(whole_refusal(status, fields, body))
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._loop.call_later(LINGER_SECONDS, self._transport.abort)

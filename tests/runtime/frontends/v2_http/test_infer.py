@@ -16,6 +16,7 @@ from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import InvalidArgumentError, UnavailableError
 from charonia_runtime.core.followed_triton import FollowedTriton
 from charonia_runtime.core.request import InferenceRequest
+from charonia_runtime.wires.http1.answer_writer import AnswerWriter
 from tests.support.fake_server import FakeServer, answer, echo_config, end, failure
 from tests.support.http_client import Client, http_frontend
 
@@ -319,3 +320,33 @@ async def test_the_blocking_client(client: Client) -> None:
             return result.as_numpy("OUTPUT")
 
     assert (await asyncio.to_thread(ask)).tolist() == [0, 1, 2, 3]
+
+
+async def test_responses_that_are_ready_together_leave_in_one_write(
+    client: Client, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Head, events and end: each would cost a system call, and its reader a wake-up."""
+    pieces: list[int] = []
+    flush = AnswerWriter.flush
+
+    def counted(writer: AnswerWriter) -> None:
+        if writer._pieces:
+            pieces.append(len(writer._pieces))
+        flush(writer)
+
+    monkeypatch.setattr(AnswerWriter, "flush", counted)
+    server.add(*decoupled(lambda _: None))
+    async with client.connect() as connection:
+        await connection.send(
+            b'POST /v2/models/repeat/generate_stream HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"IN":[1]}'
+        )
+        await server.submitted.wait()
+        [request] = server.requests
+        for number in range(20):
+            response = answer(request, {"OUT": np.array([number], np.int32)})
+            response.final = False
+            request.sink.send(response)
+        request.sink.send(end(request))
+        got = await connection.answer()
+    assert got.body.count(b"data: ") == 20
+    assert pieces == [22]
