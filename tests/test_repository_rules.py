@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [*ROOT.glob("runtime/**/*.py"), *ROOT.glob("operator/**/*.py")]
 TOP_LEVEL = {
-    "pyproject.toml", "README.md", "LICENSE", "constraints.txt", "locks", "operator", "runtime", "crds", "charts", "tests", "e2e",
-    "Dockerfile.runtime", "Dockerfile.operator",
+    "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "constraints.txt", "operator", "runtime", "crds", "charts",
+    "tests", "e2e", "Dockerfile.runtime", "Dockerfile.operator",
 }  # fmt: skip
 
 
