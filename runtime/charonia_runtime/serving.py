@@ -36,8 +36,9 @@ from charonia_runtime.compatibility import deprecation_warnings, without_effect
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError, UnavailableError
 from charonia_runtime.core.frontend import Frontend
 from charonia_runtime.cuda.regions import InterprocessMemory
-from charonia_runtime.engine.engine import EXTENSIONS, Engine
+from charonia_runtime.engine.engine import Engine
 from charonia_runtime.engine.execution.model import Model
+from charonia_runtime.engine.extensions import EXTENSIONS
 from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry
 from charonia_runtime.engine.shutdown import close_within
@@ -300,6 +301,7 @@ def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositori
         tracing=tracer,
         agent_directory=options.compatibility.repoagent_directory,
         gpus=environment.gpus,
+        namespaces=options.engine.model_repositories,
         refresh=repositories.refresh,
     )
 

@@ -33,3 +33,13 @@ def touch_later(path: Path) -> None:
     """Make a file newer than it was, however coarse the file system's clock is."""
     newer = path.stat().st_mtime_ns + 1_000_000_000
     os.utime(path, ns=(newer, newer))
+
+
+def write_ensemble_of(repository: Path, name: str, model: str) -> Path:
+    """Make an ensemble with one step, a model like `IDENTITY`. Returns its directory."""
+    step = (
+        f'step {{ model_name: "{model}" model_version: -1 input_map {{ key: "INPUT" value: "INPUT" }} '
+        'output_map { key: "OUTPUT" value: "OUTPUT" } }'
+    )
+    base = IDENTITY.replace('backend: "identity"', 'platform: "ensemble"')
+    return write_model(repository, name, base=f"{base}ensemble_scheduling {{ {step} }}\n")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from charonia_runtime.core.datatypes import DataType
+from charonia_runtime.core.identifiers import model_identifier
 
 
 class TimeoutAction(Enum):
@@ -126,6 +127,12 @@ class EnsembleStep:
     input_map: Mapping[str, str]
     output_map: Mapping[str, str]
     model_namespace: str = ""
+    """The repository whose model is meant; the server decides it, whatever the configuration file says."""
+
+    @property
+    def identifier(self) -> str:
+        """What the server calls the step's model."""
+        return model_identifier(self.model_namespace, self.model_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class VersionStatistics:
     statistics: ModelStatistics
     earlier: ModelStatistics | None = None
     """Counters of the copies that reloads replaced: metrics survive a reload, the statistics endpoint starts anew."""
+    namespace: str = ""
+    """The repository of the model, where models of several repositories may have one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,11 @@ class MirroredServer(InferenceServer, Protocol):
         """Every model that is known."""
 
     def served_versions(self, name: str) -> Mapping[int, ServedModel | None] | None:
-        """What serves each version of a model, None for nothing; None of a model that is unknown."""
+        """
+        What serves each version of a model, None for nothing; None of a model that is unknown.
+
+        Raises InferenceError where the name means no model, or several.
+        """
 
     def watch_models(self, changed: Callable[[str], None]) -> Callable[[], None]:
         """Call `changed` with a model's name whenever `served_versions` may have changed. Returns what ends that."""

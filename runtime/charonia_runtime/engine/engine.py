@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from charonia_runtime.engine.execution.cached_model import CachedModel
 from charonia_runtime.engine.execution.copies import LoadCopy, ModelCopy
 from charonia_runtime.engine.execution.timed_model import TimedModel
 from charonia_runtime.engine.execution.walked_model import WalkedModel
+from charonia_runtime.engine.extensions import EXTENSIONS
 from charonia_runtime.engine.inner_server import InnerServer
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
@@ -54,21 +56,6 @@ logger = logging.getLogger(__name__)
 
 MakeSettings = Callable[[Callable[[str], bool]], Settings]
 """Makes the settings, given a function that tells whether a model serves."""
-EXTENSIONS = (
-    "classification",
-    "sequence",
-    "model_repository",
-    "model_repository(unload_dependents)",
-    "schedule_policy",
-    "model_configuration",
-    "system_shared_memory",
-    "cuda_shared_memory",
-    "binary_tensor_data",
-    "parameters",
-    "statistics",
-    "trace",
-    "logging",
-)
 
 
 class Engine:
@@ -93,6 +80,7 @@ class Engine:
         agent_directory: str = "/opt/tritonserver/repoagents",
         gpus: tuple[int, ...] = (),
         refresh: Callable[[], None] | None = None,
+        namespaces: Sequence[str] = (),
     ) -> None:
         """
         `load_copy` is `Model.load`; `gpus` are the ids of the devices that models may use.
@@ -100,6 +88,7 @@ class Engine:
 
         `resolve_memory` finds the shared memory that requests to ensembles and to cached models name. `cache` keeps the
         answers of models that have `response_cache` enabled. `refresh` brings repositories that are copies up to date.
+        `namespaces` are what the repositories are called with `--model-namespacing`, by default their directories.
         """
         self.shared_memory: SharedMemory = shared_memory
         self.settings: Settings = settings(self.serves)
@@ -117,9 +106,12 @@ class Engine:
         self._gpus = gpus
         self._backend_settings = options.backend_settings
         self._repositories = ModelRepositories(
-            map(Path, options.model_repositories), options.model_config_name, refresh
+            map(Path, options.model_repositories),
+            options.model_config_name,
+            refresh,
+            namespaces=(namespaces or options.model_repositories) if options.model_namespacing else None,
         )
-        self._registry = ModelRegistry()
+        self._registry = ModelRegistry(namespacing=options.model_namespacing)
         self._files = FileThreads()
         self._loader = ModelLoader(
             self._registry,
@@ -284,7 +276,8 @@ class Engine:
             tuple(TensorMetadata(spec.name, spec.datatype, config.full_shape(spec)) for spec in specs)
             for specs in (config.inputs, config.outputs)
         )
-        versions = tuple(self._registry.ready(name)) if version == ANY_VERSION else (found.version,)
+        ready = self._registry.ready(self._registry.identifier(name))
+        versions = tuple(ready) if version == ANY_VERSION else (found.version,)
         return ModelMetadata(name, versions, config.platform or config.backend, inputs, outputs)
 
     async def model_config(self, name: str, version: int = ANY_VERSION) -> Mapping[str, Any]:
@@ -297,8 +290,9 @@ class Engine:
 
     async def repository_index(self, *, ready: bool = False) -> Sequence[IndexEntry]:
         located = await self._files.run(self._repositories.locate)
-        counts = {name: len(places) for name, places in located.items()}
-        return self._registry.index(counts, ready=ready, complaints=self._loader.complaints)
+        counts = {identifier: len(places) for identifier, places in located.items()}
+        entries = self._registry.index(counts, ready=ready, complaints=self._loader.complaints)
+        return [replace(entry, name=located[entry.name][0].name) for entry in entries]
 
     async def load_model(
         self, name: str, *, config: str | None = None, files: Mapping[str, bytes] | None = None
@@ -311,11 +305,20 @@ class Engine:
                 f"invalid model name '{name}', model name must not contain path traversal characters"
             )
         await self._files.run(self._repositories.refresh)
-        await self._loader.load(name, Override(config, files) if config is not None or files else None)
+        found = (name,) if files else await self._files.run(partial(self._repositories.identifiers, name))
+        await self._loader.load_each(found, Override(config, files) if config is not None or files else None)
 
     async def unload_model(self, name: str, *, unload_dependents: bool = False) -> None:
         self._refuse_control()
-        await self._loader.unload(name, unload_dependents=unload_dependents)
+        for identifier in await self._models_of(name):
+            await self._loader.unload(identifier, unload_dependents=unload_dependents)
+
+    async def _models_of(self, name: str) -> Sequence[str]:
+        """The models of a name that there are or were."""
+        if not self._options.model_namespacing:
+            return (name,)
+        found = await self._files.run(partial(self._repositories.identifiers, name))
+        return tuple(dict.fromkeys((*found, *self._registry.named(name))))
 
     def _refuse_control(self) -> None:
         self._refuse_when_stopping()
@@ -354,7 +357,7 @@ class Engine:
         model.statistics.load_ns = time.monotonic_ns() - begin_ns
         if self._cache is not None and model.config.response_cache:
             model.statistics.cached = True
-            model = CachedModel(model, self._cache, self._resolve_memory)
+            model = CachedModel(model, self._cache, self._resolve_memory, identifier=polled.identifier)
         if WalkedModel.concerns(model.config):
             model = WalkedModel(model, self._resolve_memory)
         if self._first_responses:
@@ -387,9 +390,9 @@ class Engine:
 
     def _log_models(self) -> None:
         rows: list[tuple[str, str, str]] = []
-        for name in self._registry.names():
-            versions = self._registry.versions(name)
-            rows += [(name, str(version.number), version.status) for version in versions]
+        for identifier in self._registry.identifiers():
+            versions = self._registry.versions(identifier)
+            rows += [(identifier, str(version.number), version.status) for version in versions]
             if not versions:
-                rows.append((name, "-", "Not loaded: No model version was found"))
+                rows.append((identifier, "-", "Not loaded: No model version was found"))
         logger.info(table(("Model", "Version", "Status"), rows))

@@ -94,7 +94,11 @@ class EngineOptions:
     )
     model_load_thread_count: int = option(4, "How many models may load at the same time.")
     model_load_retry_count: int = option(0, "How often a failing load is tried again.")
-    model_namespacing: bool = option(False, "Not supported: models of all repositories share one set of names.")
+    model_namespacing: bool = option(
+        False,
+        "Let models of different repositories have the same name. Clients reach such models only through ensembles, "
+        "whose steps mean the models of their own repository first.",
+    )
     backend_directory: str = option(
         "/opt/tritonserver/backends",
         "Directory with backends of your own: <directory>/<backend>/backend.py, or model.py for one that is written "
@@ -126,11 +130,6 @@ class EngineOptions:
             if value < least:
                 flag = name.replace("_", "-")
                 raise OptionError(flag, f"invalid value for --{flag}: expected an integer >= {least}, got {value}")
-        if self.model_namespacing:
-            raise OptionError(
-                "model-namespacing",
-                "--model-namespacing=true is not supported: give models of different repositories different names",
-            )
         self.triton  # noqa: B018 - refuse what is no version
         self.backend_settings  # noqa: B018 - refuse malformed settings now, not when a model loads
         if self.load_model and self.control_mode is not ControlMode.EXPLICIT:

@@ -1,146 +1,33 @@
 """
 Which versions of which models there are, in which state, and which copy serves each: Triton's model life cycle.
 
-Pure state, without I/O, tasks or clocks: `engine.loading` says what happened, a table says what follows. A version
-that serves goes on serving until its replacement is there; there is no moment between the two.
+Pure state, without I/O, tasks or clocks: `engine.lifecycle` says what happened, a table in `engine.model_versions` says
+what follows. A version that serves goes on serving until its replacement is there; there is no moment between the two.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from enum import Enum, auto
 
 from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
-from charonia_runtime.core.missing_models import unknown_model, unknown_version, unready_version
+from charonia_runtime.core.missing_models import unknown_version, unready_version
 from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.server import IndexEntry, ServedModel, VersionStatistics
 from charonia_runtime.core.statistics import ModelStatistics
 from charonia_runtime.engine.execution.copies import ModelCopy
+from charonia_runtime.engine.model_names import ModelNames
+from charonia_runtime.engine.model_versions import UNLOADED, Event, ModelVersion, Serving, VersionState
 
-UNLOADED = "unloaded"
-"""The reason of versions that are unavailable because somebody wanted it so."""
 DUPLICATE = "model appears in two or more repositories"
-
-
-class VersionState(Enum):
-    """What the repository index shows."""
-
-    LOADING = "LOADING"
-    READY = "READY"
-    UNLOADING = "UNLOADING"
-    UNAVAILABLE = "UNAVAILABLE"
-
-
-class Event(Enum):
-    """What can happen to a version."""
-
-    LOAD = auto()
-    LOADED = auto()
-    FAILED = auto()
-    ABANDONED = auto()
-    """It loaded, but another version of the same load failed."""
-    UNLOAD = auto()
-    UNLOADED = auto()
-    FORGET = auto()
-    """Its directory is gone: nobody waits for it any more."""
-
-
-_NEW = None
-TRANSITIONS: Mapping[tuple[VersionState | None, Event], VersionState] = {
-    (_NEW, Event.LOAD): VersionState.LOADING,
-    (VersionState.UNAVAILABLE, Event.LOAD): VersionState.LOADING,
-    (VersionState.UNLOADING, Event.LOAD): VersionState.LOADING,
-    (VersionState.READY, Event.LOAD): VersionState.READY,
-    (VersionState.LOADING, Event.LOADED): VersionState.READY,
-    (VersionState.READY, Event.LOADED): VersionState.READY,
-    (VersionState.LOADING, Event.FAILED): VersionState.UNAVAILABLE,
-    (VersionState.READY, Event.FAILED): VersionState.READY,
-    (VersionState.LOADING, Event.ABANDONED): VersionState.UNLOADING,
-    (VersionState.READY, Event.ABANDONED): VersionState.READY,
-    (VersionState.READY, Event.UNLOAD): VersionState.UNLOADING,
-    (VersionState.UNLOADING, Event.UNLOADED): VersionState.UNAVAILABLE,
-    (VersionState.UNAVAILABLE, Event.FORGET): VersionState.UNAVAILABLE,
-}
-"""State and event → state. What is not here cannot happen."""
-
-
-class Serving:
-    """The copy that answers requests for a version."""
-
-    __slots__ = ("_served", "copy")
-
-    def __init__(self, copy: ModelCopy) -> None:
-        self.copy = copy
-        self._served = ServedModel(copy.config, copy.version)
-
-    @property
-    def served(self) -> ServedModel:
-        """What frontends see of it; made anew only when the configuration was updated in place."""
-        config = self.copy.config
-        if self._served.config is not config:
-            self._served = ServedModel(config, self.copy.version)
-        return self._served
-
-
-class ModelVersion:
-    """One version of one model. Changed by `ModelRegistry` only."""
-
-    __slots__ = ("earlier", "leaving", "name", "number", "reason", "replaced", "serving", "state")
-
-    def __init__(self, name: str, number: int) -> None:
-        self.name = name
-        self.number = number
-        self.state: VersionState | None = None
-        self.reason: str | None = None
-        self.serving: Serving | None = None
-        """There is one exactly while the state is READY."""
-        self.leaving: ModelCopy | None = None
-        """The copy whose end turns UNLOADING into UNAVAILABLE."""
-        self.replaced: list[ModelCopy] = []
-        """Copies that reloads replaced and that still finish their requests."""
-        self.earlier: ModelStatistics | None = None
-        """Counters of replaced copies that are closed."""
-
-    @property
-    def copies(self) -> list[ModelCopy]:
-        """Every copy that may have requests in flight, except those of unloads before the last one."""
-        serving = None if self.serving is None else self.serving.copy
-        return [copy for copy in (serving, self.leaving, *self.replaced) if copy is not None]
-
-    @property
-    def status(self) -> str:
-        """The state and its reason, as the start-up table shows them."""
-        state = "" if self.state is None else self.state.value
-        return f"{state}: {self.reason}" if self.reason else state
-
-    @property
-    def settled(self) -> bool:
-        """Whether strict readiness has nothing against this version."""
-        return self.state is VersionState.READY or (self.state is VersionState.UNAVAILABLE and self.reason == UNLOADED)
-
-    def advance(self, event: Event, reason: str | None = None) -> bool:
-        """Follow the transition table; whether the state changed. `reason` is kept where the version is unavailable."""
-        before, self.state = self.state, TRANSITIONS[self.state, event]
-        if before is not self.state or event is Event.FORGET:
-            self.reason = reason if self.state is VersionState.UNAVAILABLE else None
-        return before is not self.state
-
-    def total_of_replaced(self) -> ModelStatistics | None:
-        """Counters of every copy that reloads replaced, closed or not; None when there was no reload."""
-        if self.earlier is None and not self.replaced:
-            return None
-        total = ModelStatistics()
-        for statistics in (self.earlier, *(copy.statistics for copy in self.replaced)):
-            if statistics is not None:
-                total.add(statistics)
-        return total
 
 
 class _Versions:
     """The versions of one model, and the largest that is ready: the one that most requests mean."""
 
-    __slots__ = ("by_number", "latest")
+    __slots__ = ("by_number", "latest", "name", "namespace")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, namespace: str) -> None:
+        self.name = name
+        self.namespace = namespace
         self.by_number: dict[int, ModelVersion] = {}
         self.latest: ModelVersion | None = None
 
@@ -150,10 +37,19 @@ class _Versions:
 
 
 class ModelRegistry:
-    """Every model that was ever read from a repository or a load request. Belongs to the event loop's thread."""
+    """
+    Every model that was ever read from a repository or a load request. Belongs to the event loop's thread.
 
-    def __init__(self) -> None:
+    Models are known by their identifiers (`core.identifiers`). Clients give names, which are the same unless
+    repositories may share them (`namespacing`).
+    """
+
+    def __init__(self, *, namespacing: bool = False) -> None:
         self._models: dict[str, _Versions] = {}
+        """By identifier."""
+        self._meant: dict[str, _Versions] = {}
+        """By the names that clients give; ambiguous ones are absent."""
+        self._names = ModelNames(namespacing=namespacing)
         self._watchers: list[Callable[[str], None]] = []
 
     def watch(self, changed: Callable[[str], None]) -> Callable[[], None]:
@@ -166,17 +62,29 @@ class ModelRegistry:
 
         return end
 
-    def _tell(self, name: str) -> None:
+    def _tell(self, identifier: str) -> None:
+        self._tell_name(self._models[identifier].name)
+
+    def _tell_name(self, name: str) -> None:
         for changed in tuple(self._watchers):
             changed(name)
+
+    def _mean(self, name: str) -> None:
+        """Find out anew which model a name means."""
+        identifier = self._names.meant(name)
+        if identifier is None:
+            self._meant.pop(name, None)
+        else:
+            self._meant[name] = self._models[identifier]
+        self._tell_name(name)
 
     # --- questions ---
 
     def find(self, name: str, number: int = ANY_VERSION) -> Serving:
-        """What serves a request now. Raises NotFoundError or UnavailableError."""
-        versions = self._models.get(name)
+        """What serves a request of a client now. Raises NotFoundError, UnavailableError or InvalidArgumentError."""
+        versions = self._meant.get(name)
         if versions is None:
-            raise unknown_model(name)
+            raise self._names.refusal(name)
         version = versions.latest if number == ANY_VERSION else versions.by_number.get(number)
         if version is None:
             raise unknown_version(name, number)
@@ -184,27 +92,49 @@ class ModelRegistry:
             raise unready_version(name, number)
         return version.serving
 
-    def versions(self, name: str) -> list[ModelVersion]:
+    def identifier(self, name: str) -> str:
+        """The model that a client's `name` means. Raises NotFoundError, or InvalidArgumentError where several do."""
+        identifier = self._names.meant(name)
+        if identifier is None:
+            raise self._names.refusal(name)
+        return identifier
+
+    def named(self, name: str) -> tuple[str, ...]:
+        """Every model that has the name, unloaded ones too."""
+        return self._names.identifiers(name)
+
+    def versions(self, identifier: str) -> list[ModelVersion]:
         """Every known version of a model, ascending."""
-        versions = self._models.get(name)
+        versions = self._models.get(identifier)
         return [] if versions is None else [versions.by_number[number] for number in sorted(versions.by_number)]
 
     def served(self, name: str) -> dict[int, ServedModel | None] | None:
-        """What `find` says of each version of a model, None where nothing serves it; None of an unknown model."""
-        if name not in self._models:
+        """
+        What `find` says of each version of a model, None where nothing serves it; None of an unknown model.
+
+        Raises what `identifier` raises of a name that is known.
+        """
+        if not self._names.identifiers(name):
             return None
         return {
             version.number: None if version.serving is None else version.serving.served
-            for version in self.versions(name)
+            for version in self.versions(self.identifier(name))
         }
 
-    def ready(self, name: str) -> dict[int, ModelCopy]:
+    def ready(self, identifier: str) -> dict[int, ModelCopy]:
         """The versions of a model that serve, ascending, with their copies."""
-        return {version.number: version.serving.copy for version in self.versions(name) if version.serving is not None}
+        return {
+            version.number: version.serving.copy for version in self.versions(identifier) if version.serving is not None
+        }
 
     def copies(self, name: str) -> list[ModelCopy]:
-        """Every copy of a model that may have requests in flight."""
-        return [copy for version in self.versions(name) for copy in version.copies]
+        """Every copy of the models of this name that may have requests in flight."""
+        return [
+            copy
+            for identifier in self._names.identifiers(name)
+            for version in self.versions(identifier)
+            for copy in version.copies
+        ]
 
     def serving(self) -> list[ModelCopy]:
         """The copies of all models that get requests."""
@@ -212,7 +142,13 @@ class ModelRegistry:
         return [version.serving.copy for version in versions if version.serving is not None]
 
     def names(self) -> list[str]:
-        return sorted(self._models)
+        """The names that clients may give, sorted."""
+        return self._names.names()
+
+    def identifiers(self) -> list[str]:
+        """Every model, by namespace and name."""
+        order = sorted((versions.namespace, versions.name, identifier) for identifier, versions in self._models.items())
+        return [identifier for *_, identifier in order]
 
     def all_settled(self) -> bool:
         """Strict readiness: every version can serve or was unloaded, and every model has one."""
@@ -233,15 +169,15 @@ class ModelRegistry:
         self, directories: Mapping[str, int], *, ready: bool = False, complaints: Mapping[str, str] | None = None
     ) -> list[IndexEntry]:
         """
-        The repository index. `directories` maps each model to the number of repositories that have it.
+        The repository index, in the order of `directories`: each model → the number of repositories that have it.
 
         A model without a version is listed with the reason that `complaints` has for it; without one it is listed
         without states until it is first read, and not at all then.
         """
         reasons = complaints or {}
         entries: list[IndexEntry] = []
-        for name in sorted(directories):
-            if directories[name] > 1:
+        for name, count in directories.items():
+            if count > 1:
                 entries.append(IndexEntry(name, None, VersionState.UNAVAILABLE.value, DUPLICATE))
             elif name in reasons and not self.versions(name):
                 entries.append(IndexEntry(name, None, VersionState.UNAVAILABLE.value, reasons[name]))
@@ -257,11 +193,15 @@ class ModelRegistry:
 
     def statistics(self, name: str = "", number: int = ANY_VERSION) -> list[VersionStatistics]:
         """Counters of the ready versions. Raises InvalidArgumentError for a model or version that has none."""
-        names = [name] if name else self.names()
+        meant = self._names.meant(name)
+        wanted = ([] if meant is None else [meant]) if name else self.identifiers()
         found = [
-            VersionStatistics(known, version.number, copy.config, copy.statistics, version.total_of_replaced())
-            for known in names
-            for version in self.versions(known)
+            VersionStatistics(
+                model.name, version.number, copy.config, copy.statistics, version.total_of_replaced(), model.namespace
+            )
+            for identifier in wanted
+            for model in (self._models[identifier],)
+            for version in self.versions(identifier)
             if version.serving is not None
             for copy in (version.serving.copy,)
         ]
@@ -269,18 +209,28 @@ class ModelRegistry:
             raise InvalidArgumentError(f"requested model '{name}' is not available")
         if number == ANY_VERSION:
             return found
-        wanted = [one for one in found if one.version == number]
-        if not wanted:
+        of_number = [one for one in found if one.version == number]
+        if not of_number:
             raise InvalidArgumentError(f"requested model version is not available for model '{name}'")
-        return wanted
+        return of_number
 
     # --- events ---
 
-    def know(self, name: str) -> None:
-        """The model was read from its directory; it may have no versions."""
-        if name not in self._models:
-            self._models[name] = _Versions()
-            self._tell(name)
+    def know(self, identifier: str, name: str | None = None, namespace: str = "") -> None:
+        """The model was read from its directory; it may have no versions. `name` is what clients call it."""
+        versions = self._models.get(identifier)
+        if versions is None:
+            versions = self._models[identifier] = _Versions(identifier if name is None else name, namespace)
+        elif identifier in self._names.counting(versions.name):
+            return
+        self._names.add(versions.name, identifier)
+        self._mean(versions.name)
+
+    def drop(self, identifier: str) -> None:
+        """The model was unloaded; a name that it shares with others means those."""
+        versions = self._models.get(identifier)
+        if versions is not None and self._names.drop(versions.name, identifier):
+            self._mean(versions.name)
 
     def begin_load(self, name: str, numbers: Iterable[int]) -> None:
         """The versions start to load. Those that serve go on."""
@@ -347,14 +297,15 @@ class ModelRegistry:
             if version.state is VersionState.UNLOADING:
                 version.advance(Event.UNLOADED, UNLOADED)
 
-    def forget_failures(self, name: str) -> None:
+    def forget_failures(self, identifier: str) -> None:
         """The model's directory is gone: versions that could not be loaded do not count against readiness any more."""
-        versions = self._models.get(name)
+        versions = self._models.get(identifier)
         if versions is None:
             return
         if not versions.by_number:
-            del self._models[name]
-            self._tell(name)
+            del self._models[identifier]
+            self._names.remove(versions.name, identifier)
+            self._mean(versions.name)
             return
         for version in versions.by_number.values():
             if version.state is VersionState.UNAVAILABLE:

@@ -6,7 +6,7 @@ from typing import Any
 from charonia_runtime.core.missing_models import unknown_model, unknown_version, unready_version
 from charonia_runtime.core.request import ANY_VERSION
 from charonia_runtime.core.server import ServedModel
-from charonia_runtime.remote.documents import read_config, write_config
+from charonia_runtime.remote.documents import read_config, read_error, write_config
 
 Versions = Mapping[int, ServedModel | None]
 """What serves each version of a model; None where nothing does."""
@@ -15,21 +15,23 @@ Versions = Mapping[int, ServedModel | None]
 class ModelMirror:
     """Says what `find_model` of the server said when it told the last change."""
 
-    __slots__ = ("_latest", "_models")
+    __slots__ = ("_latest", "_models", "_refusals")
 
     def __init__(self) -> None:
         self._models: dict[str, Versions] = {}
         self._latest: dict[str, ServedModel] = {}
+        self._refusals: dict[str, Mapping[str, Any]] = {}
+        """What the server says of names that mean no model, or several."""
 
     def find(self, name: str, version: int) -> ServedModel:
-        """Raises NotFoundError or UnavailableError."""
+        """Raises NotFoundError, UnavailableError or InvalidArgumentError."""
         if version == ANY_VERSION:
             latest = self._latest.get(name)
             if latest is not None:
                 return latest
         versions = self._models.get(name)
         if versions is None:
-            raise unknown_model(name)
+            raise read_error(self._refusals[name]) if name in self._refusals else unknown_model(name)
         if version not in versions:
             raise unknown_version(name, version)
         served = versions[version]
@@ -38,10 +40,14 @@ class ModelMirror:
         return served
 
     def update(self, name: str, document: Mapping[str, Any] | None) -> None:
-        """Learn what `write_versions` wrote."""
+        """Learn what `write_versions` or `write_error` wrote."""
         self._latest.pop(name, None)
+        self._models.pop(name, None)
+        self._refusals.pop(name, None)
         if document is None:
-            self._models.pop(name, None)
+            return
+        if "error" in document:
+            self._refusals[name] = document
             return
         versions = self._models[name] = {
             int(number): None if config is None else ServedModel(read_config(config), int(number))

@@ -115,7 +115,7 @@ class Peer:
 
     async def start(self) -> None:
         """Tell the process all that it has to keep in mind."""
-        models = {name: write_versions(self._server.served_versions(name)) for name in self._server.model_names()}
+        models = {name: self._versions(name) for name in self._server.model_names()}
         self._tell_state({"models": models, **await self._settings()})
         self._peers.join(self)
 
@@ -255,7 +255,13 @@ class Peer:
         return {"log": await self._server.settings.log(), "tracing": self._server.tracing.active}
 
     def _tell_model(self, name: str) -> None:
-        self._tell_state({"models": {name: write_versions(self._server.served_versions(name))}})
+        self._tell_state({"models": {name: self._versions(name)}})
+
+    def _versions(self, name: str) -> dict[str, Any] | None:
+        try:
+            return write_versions(self._server.served_versions(name))
+        except InferenceError as error:
+            return write_error(error)
 
     def _tell_state(self, state: Mapping[str, Any]) -> None:
         if not self._link.closed:

@@ -22,8 +22,9 @@ from charonia_runtime.core.errors import (
 from charonia_runtime.core.request import InferenceRequest, SequenceId
 from charonia_runtime.core.server import IndexEntry, InferenceServer, ServerMetadata, TensorMetadata
 from charonia_runtime.core.tensor import Tensor
-from charonia_runtime.engine.engine import EXTENSIONS, Engine
+from charonia_runtime.engine.engine import Engine
 from charonia_runtime.engine.execution.model import Model
+from charonia_runtime.engine.extensions import EXTENSIONS
 from charonia_runtime.engine.options import EngineOptions
 from charonia_runtime.engine.settings import SettingsStore
 from charonia_runtime.engine.shared_memory import SharedMemoryRegistry

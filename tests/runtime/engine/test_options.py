@@ -66,7 +66,6 @@ def test_the_control_mode_is_read_in_any_case():
         ("repository_poll_secs", -1, "repository-poll-secs"),
         ("model_load_thread_count", 0, "model-load-thread-count"),
         ("exit_timeout_secs", -1, "exit-timeout-secs"),
-        ("model_namespacing", True, "model-namespacing"),
     ],
 )
 def test_values_out_of_range_are_refused(field, value, flag):

@@ -188,7 +188,7 @@ async def test_the_index_lists_directories(registry):
     registry.begin_load("failed", [1])
     registry.fail("failed", 1, InvalidArgumentError("bad"))
 
-    directories = {"untouched": 1, "loaded": 1, "empty": 1, "twice": 2, "failed": 1}
+    directories = {"empty": 1, "failed": 1, "loaded": 1, "twice": 2, "untouched": 1}
     assert registry.index(directories) == [
         IndexEntry("failed", 1, "UNAVAILABLE", "Invalid argument: bad"),
         IndexEntry("loaded", 1, "READY"),

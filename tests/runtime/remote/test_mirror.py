@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from charonia_runtime.core.errors import InferenceError
+from charonia_runtime.core.errors import InferenceError, InvalidArgumentError
 from charonia_runtime.core.request import ANY_VERSION
+from charonia_runtime.remote.documents import write_error
 from charonia_runtime.remote.mirror import ModelMirror, write_versions
 from tests.support.fake_server import FakeServer, echo_config
 
@@ -45,3 +46,13 @@ def test_forgets_what_is_gone(server):
     assert mirror.find("one", ANY_VERSION).version == 1
     mirror.update("one", {"1": None})
     assert asked(mirror.find, "one", ANY_VERSION)[1] == "Request for unknown model: 'one' has no available versions"
+
+
+def test_says_what_the_server_says_of_ambiguous_names(server):
+    mirror = ModelMirror()
+    mirror.update("one", write_versions(server.served_versions("one")))
+    mirror.update("one", json.loads(json.dumps(write_error(InvalidArgumentError("ambiguous")))))
+    assert asked(mirror.find, "one", ANY_VERSION) == asked(mirror.find, "one", 1) == (InvalidArgumentError, "ambiguous")
+
+    mirror.update("one", write_versions(server.served_versions("one")))
+    assert mirror.find("one", ANY_VERSION).version == 1

@@ -14,11 +14,11 @@ from charonia_runtime.protocols.model_config import complete
 
 
 def composing_models(config: ModelConfig) -> tuple[str, ...]:
-    """The models that the steps name, each once; none for anything but an ensemble."""
+    """The identifiers of the models that the steps mean, each once; none for anything but an ensemble."""
     scheduling = config.scheduling
     if not isinstance(scheduling, Ensemble):
         return ()
-    return tuple({step.model_name: None for step in scheduling.steps})
+    return tuple({step.identifier: None for step in scheduling.steps})
 
 
 def bind(
@@ -36,7 +36,7 @@ def bind(
         raise InvalidArgumentError(
             f"ensemble {name} contains models that are not available or ambiguous: {', '.join(missing)}"
         )
-    copies = tuple(_bind_step(name, step, ready[step.model_name], failures) for step in ensemble.steps)
+    copies = tuple(_bind_step(name, step, ready[step.identifier], failures) for step in ensemble.steps)
     models = {step.model_name: copy.config for step, copy in zip(ensemble.steps, copies, strict=True)}
     check_composition(config, ensemble, models)
     return complete(replace(config, decoupled=is_decoupled(ensemble, models))), copies
@@ -45,7 +45,7 @@ def bind(
 def _bind_step(
     name: str, step: EnsembleStep, ready: Mapping[int, ModelCopy], failures: Mapping[str, str]
 ) -> ModelCopy:  # fmt: skip
-    model, version = step.model_name, step.model_version
+    model, version = step.identifier, step.model_version
     if not ready:
         raise InvalidArgumentError(
             f"ensemble '{name}' depends on '{model}' which has no loaded version. Model '{model}' loading failed with "

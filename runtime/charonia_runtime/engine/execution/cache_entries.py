@@ -16,7 +16,7 @@ _KEY_BYTES: Final = 24
 _LENGTH: Final = struct.Struct("<I")
 
 
-def key_of(request: InferenceRequest, name: str, version: int) -> bytes:
+def key_of(request: InferenceRequest, identifier: str, version: int) -> bytes:
     """
     What requests share that have the same answer: model, inputs with types and shapes, outputs as they are wanted.
 
@@ -25,7 +25,9 @@ def key_of(request: InferenceRequest, name: str, version: int) -> bytes:
     """
     tensors = [request.inputs[input_name] for input_name in sorted(request.inputs)]
     outputs = sorted([(output.name, output.classes) for output in request.outputs])
-    head = repr((name, version, [(one.name, one.datatype.name, one.shape, one.byte_size) for one in tensors], outputs))
+    head = repr(
+        (identifier, version, [(one.name, one.datatype.name, one.shape, one.byte_size) for one in tensors], outputs)
+    )
     digest = blake2b(head.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES)
     for tensor in tensors:
         digest.update(tensor.buffer)

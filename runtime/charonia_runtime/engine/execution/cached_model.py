@@ -37,8 +37,17 @@ class CachedModel(WrappedModel):
     Requests are checked before they are looked up. Answers that are errors are not kept.
     """
 
-    def __init__(self, model: ModelCopy, cache: ResponseCache, resolve_memory: MemoryResolver | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelCopy,
+        cache: ResponseCache,
+        resolve_memory: MemoryResolver | None = None,
+        *,
+        identifier: str | None = None,
+    ) -> None:
+        """`identifier` tells the model's entries in the cache from those of others; by default it is its name."""
         super().__init__(model)
+        self._identifier = model.config.name if identifier is None else identifier
         self._cache = cache
         self._admission = Admission(model.config, resolve_memory)
         self._order = ResponseOrder() if _keeps_order(model.config) else None
@@ -89,7 +98,7 @@ class CachedModel(WrappedModel):
         if input_bytes(request) > _DIGESTED_AT_ONCE_BYTES:
             self._begin(request, self._look_up_large(request, begin_ns))
             return
-        key = key_of(request, self.config.name, self.version)
+        key = key_of(request, self._identifier, self.version)
         found = self._cache.look_up(key)
         if found is None or isinstance(found, bytes):
             self._serve(request, key, found, begin_ns)
@@ -178,7 +187,7 @@ class CachedModel(WrappedModel):
             self._leave()
 
     async def _look_up_large(self, request: InferenceRequest, begin_ns: int) -> None:
-        key = await COPYING.run(partial(key_of, request, self.config.name, self.version), size=input_bytes(request))
+        key = await COPYING.run(partial(key_of, request, self._identifier, self.version), size=input_bytes(request))
         found = self._cache.look_up(key)
         entry = found if found is None or isinstance(found, bytes) else await found
         self._serve_later(request, key, entry, begin_ns)

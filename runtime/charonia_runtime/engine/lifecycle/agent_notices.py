@@ -73,7 +73,7 @@ class AgentNotices:
         if wanted:
             session = AgentSession(make_agents(wanted), polled.entry.directory)
             await self._files.run(session.load)
-            self._loading[polled.name] = session
+            self._loading[polled.identifier] = session
 
     async def fail_load(self, name: str) -> None:
         """LOAD_FAIL; what served before goes on."""

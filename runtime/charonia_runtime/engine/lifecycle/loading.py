@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from charonia_runtime.core.errors import (
     InferenceError,
-    InternalError,
     InvalidArgumentError,
     UnavailableError,
     without_traceback,
 )
+from charonia_runtime.core.missing_models import unreadable_model
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.engine.ensembles.binding import bind, composing_models
 from charonia_runtime.engine.error_advice import advise_on_error
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 class Reader(Protocol):
     """Reads one model from disk; blocks. Raises PollError."""
 
-    def __call__(self, name: str, override: Override | None = None) -> PolledModel: ...
+    def __call__(self, identifier: str, /, override: Override | None = None) -> PolledModel: ...
 
 
 class _Round:
@@ -118,14 +118,20 @@ class ModelLoader:
     # --- operations ---
 
     async def load(self, name: str, override: Override | None = None) -> None:
+        """`load_each` of one model."""
+        await self.load_each((name,), override)
+
+    async def load_each(self, names: Iterable[str], override: Override | None = None) -> None:
         """
-        Load or reload; returns when the model serves. Nothing happens when it serves and is not modified.
+        Load or reload; returns when the models serve. Nothing happens to those that serve and are not modified.
 
         The models of an ensemble are loaded first, the ensembles made of a model anew after it.
-        Raises InternalError when the model cannot be read, InvalidArgumentError when it cannot be loaded. Whatever
+        Raises InternalError when a model cannot be read, InvalidArgumentError when it cannot be loaded. Whatever
         served before goes on serving then.
         """
-        error = await asyncio.shield(self._in_round(_Round(), name, override, asked_for=True))
+        load_round = _Round()
+        tasks = [self._in_round(load_round, name, override, asked_for=True) for name in names]
+        error = next(filter(None, await asyncio.shield(asyncio.gather(*tasks))), None)
         if error is not None:
             try:
                 raise error
@@ -157,7 +163,7 @@ class ModelLoader:
         """Stop serving everything, for good; returns when every copy is closed."""
         self._stopping = True
         while self._copies or self._tasks:
-            await asyncio.gather(*(self.unload(name) for name in self._registry.names()))
+            await asyncio.gather(*(self.unload(name) for name in self._registry.identifiers()))
             await self.settle()
 
     async def settle(self) -> None:
@@ -192,7 +198,7 @@ class ModelLoader:
             if self._stopping:
                 raise UnavailableError("Server exiting")
             polled = await self._poll(name, override)
-            self._registry.know(name)
+            self._registry.know(name, polled.name, polled.entry.namespace)
             composing = self._remember(polled, asked_for)
             changed = False if composing else await self._bring_up(polled)
         if composing:
@@ -202,25 +208,25 @@ class ModelLoader:
 
     def _remember(self, polled: PolledModel, asked_for: bool) -> tuple[str, ...]:
         composing = composing_models(polled.config)
-        self._dependencies.know(polled.name, composing)
+        self._dependencies.know(polled.identifier, composing)
         if asked_for:
-            self._dependencies.ask_for(polled.name)
+            self._dependencies.ask_for(polled.identifier)
         if composing:
-            self._ensembles[polled.name] = polled
+            self._ensembles[polled.identifier] = polled
         else:
-            self._ensembles.pop(polled.name, None)
+            self._ensembles.pop(polled.identifier, None)
         return composing
 
     async def _bring_up(self, polled: PolledModel) -> bool:
         """Make the model serve what was read of it; whether other copies serve now than before."""
-        before = self._registry.ready(polled.name)
+        before = self._registry.ready(polled.identifier)
         try:
             if not self._is_done(polled):
                 await self._admit(polled)
                 await self._replace(polled)
         finally:
             await self._copies.remove_unused(polled)
-        return self._registry.ready(polled.name) != before
+        return self._registry.ready(polled.identifier) != before
 
     async def _poll(self, name: str, override: Override | None) -> PolledModel:
         try:
@@ -237,24 +243,24 @@ class ModelLoader:
         self._failures.pop(name, None)
         if override is None and is_known:  # else clients could fill it with names
             self._unreadable[name] = cause
-        raise _unreadable(name)
+        raise unreadable_model(name)
 
     async def _admit(self, polled: PolledModel) -> None:
         """Ask the model's agents. Raises InternalError, as for a model that cannot be read, when one refuses it."""
         try:
             await self._notices.begin_load(polled)
         except InferenceError as error:
-            logger.error("Poll failed for model directory '%s': %s", polled.name, error.message)  # noqa: TRY400
-            raise _unreadable(polled.name) from error
+            logger.error("Poll failed for model directory '%s': %s", polled.identifier, error.message)  # noqa: TRY400
+            raise unreadable_model(polled.identifier) from error
 
     def _is_done(self, polled: PolledModel) -> bool:
-        name, current = polled.name, self._current.get(polled.name)
+        name, current = polled.identifier, self._current.get(polled.identifier)
         if current is None or is_modified(polled, current) or not self._is_bound(current):
             return False
         return self._registry.ready(name).keys() == set(polled.versions)
 
     async def _replace(self, polled: PolledModel) -> None:
-        name, current = polled.name, self._current.get(polled.name)
+        name, current = polled.identifier, self._current.get(polled.identifier)
         log_passed_over(polled)
         try:
             advice = "" if polled.versions else await self._files.run(partial(advise_on_no_version, polled.entry))
@@ -276,7 +282,7 @@ class ModelLoader:
 
         `advice` is what to do where it has no version.
         """
-        name, scheduling = polled.name, polled.config.scheduling
+        name, scheduling = polled.identifier, polled.config.scheduling
         text = ""
         if not polled.versions:
             text = f"at least one version must be available under the version policy of model '{name}'. {advice}"
@@ -294,14 +300,14 @@ class ModelLoader:
     async def _bring_up_ensemble(self, polled: PolledModel, composing: Sequence[str], load_round: _Round) -> bool:
         """Not under the lock while its models load: those wait for it when they are done."""
         await self._load_composing(polled, composing, load_round)
-        async with self._locks.hold(polled.name):
+        async with self._locks.hold(polled.identifier):
             if self._stopping:
                 raise UnavailableError("Server exiting")
             return await self._bring_up(polled)
 
     async def _load_composing(self, polled: PolledModel, composing: Sequence[str], load_round: _Round) -> None:
         """Load the models of an ensemble, or wait until this round has. Their failures are found by `bind`."""
-        name = polled.name
+        name = polled.identifier
         load_round.composing[name] = tuple(composing)
         last = find_circle(load_round.composing, name)
         if last is not None:
@@ -329,7 +335,7 @@ class ModelLoader:
             _, copies = bind(polled.config, scheduling, self._registry, self._failures)
         except InvalidArgumentError:
             return False
-        return all(copy.composing == copies for copy in self._registry.ready(polled.name).values())
+        return all(copy.composing == copies for copy in self._registry.ready(polled.identifier).values())
 
     async def _refresh_dependents(self, name: str, load_round: _Round) -> None:
         """Other copies of the model serve now, or none: its ensembles are made anew, or stop, or come back."""
@@ -359,6 +365,7 @@ class ModelLoader:
             self._unreadable.pop(name, None)
             unneeded = self._dependencies.forget(name)
             await self._stop_serving(name)
+            self._registry.drop(name)
             if forget:
                 self._registry.forget_failures(name)
         await self._refresh_dependents(name, _Round())
@@ -391,8 +398,3 @@ class ModelLoader:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever asked has it, unless they went away: then it is in the log already
-
-
-def _unreadable(name: str) -> InternalError:
-    """What clients hear of a model whose files are not as they must be; the log has the cause."""
-    return InternalError(f"failed to load '{name}', failed to poll from model repository")

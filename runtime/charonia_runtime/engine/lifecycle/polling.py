@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
@@ -27,8 +28,10 @@ class RepositoryPoller:
     async def load_all(self, names: Iterable[str] | None = None) -> bool:
         """Load `names`, or every model there is, in parallel. Whether all of them serve; causes are in the log."""
         if names is None:
-            names = await self._files.run(self._repositories.locate)
-        wanted = list(names)
+            wanted = list(await self._files.run(self._repositories.locate))
+        else:
+            found = [await self._files.run(partial(self._repositories.identifiers, name)) for name in names]
+            wanted = [identifier for identifiers in found for identifier in identifiers]
         self._seen.update(wanted)
         return await self._loader.load_all(wanted)
 

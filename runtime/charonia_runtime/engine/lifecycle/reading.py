@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 from charonia_runtime.core.config import ModelConfig, SpecificVersions
 from charonia_runtime.core.errors import InferenceError, InternalError, InvalidArgumentError
+from charonia_runtime.core.identifiers import model_identifier
 from charonia_runtime.core.platforms import derive_backend
+from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.validation import validate_config, validate_tensors
 from charonia_runtime.core.versions import select_versions
 from charonia_runtime.engine.agents import require_agents
@@ -47,6 +49,11 @@ class PolledModel:
     def name(self) -> str:
         return self.entry.name
 
+    @property
+    def identifier(self) -> str:
+        """What the server calls the model."""
+        return model_identifier(self.entry.namespace, self.entry.name)
+
 
 class PollError(Exception):
     """A model could not be read. The text is the log line."""
@@ -74,20 +81,20 @@ class ModelReader:
         self._auto_complete = auto_complete
         self._agent_directory = agent_directory
 
-    def read(self, name: str, override: Override | None = None) -> PolledModel:
-        """Read model `name`. Raises PollError."""
+    def read(self, identifier: str, override: Override | None = None) -> PolledModel:
+        """Read a model. Files of a load request make a model outside of all repositories. Raises PollError."""
         if override is not None and override.files:
-            return self._read_override(name, override)
-        directories = self._repositories.find(name)
+            return self._read_override(identifier, override)
+        directories = self._repositories.find(identifier)
         if not directories:
-            raise NoSuchModelError(f"failed to poll model '{name}': model not found in any model repository.")
+            raise NoSuchModelError(f"failed to poll model '{identifier}': model not found in any model repository.")
         if len(directories) > 1:
-            raise PollError(f"failed to poll model '{name}': not unique across all model repositories")
+            raise PollError(f"failed to poll model '{identifier}': not unique across all model repositories")
         try:
             entry = self._repositories.read(directories[0])
             config = self.configure(entry, None if override is None else override.config)
         except InferenceError as error:
-            raise PollError(f"Poll failed for model directory '{name}': {error.message}") from error
+            raise PollError(f"Poll failed for model directory '{identifier}': {error.message}") from error
         return PolledModel(
             entry, config, select_versions(config.version_policy, entry.versions), overridden=override is not None
         )
@@ -105,11 +112,22 @@ class ModelReader:
             derived = derive_backend(named, entry.first_version_files)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{error.message} {advise_on_model(entry)}") from error
-        config = complete(derived)
+        config = complete(self._with_namespaces(derived, entry.namespace))
         validate_config(config, entry.name)
         if not self._auto_complete:
             validate_tensors(config)
         return config
+
+    def _with_namespaces(self, config: ModelConfig, own: str) -> ModelConfig:
+        """The configuration of an ensemble whose steps say which repository's models they mean."""
+        scheduling = config.scheduling
+        if not isinstance(scheduling, Ensemble):
+            return config
+        steps = tuple(
+            replace(step, model_namespace=self._repositories.namespace_of(step.model_name, own))
+            for step in scheduling.steps
+        )
+        return replace(config, scheduling=replace(scheduling, steps=steps))
 
     def _read_config(self, entry: RepositoryEntry) -> ModelConfig:
         path = entry.config_path
@@ -153,5 +171,5 @@ def log_passed_over(polled: PolledModel) -> None:
                 logger.error(
                     "version %d is specified for model '%s', but the version directory is not present",
                     version,
-                    polled.name,
+                    polled.identifier,
                 )

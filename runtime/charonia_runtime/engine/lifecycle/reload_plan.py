@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.engine.lifecycle.reading import PolledModel
 from charonia_runtime.engine.lifecycle.repository import Stamp
 
@@ -31,6 +32,7 @@ def is_modified(polled: PolledModel, current: PolledModel) -> bool:
         or polled.entry.directory != current.entry.directory
         or polled.entry.config_path != current.entry.config_path
         or polled.entry.modifications.differ_from(current.entry.modifications)
+        or _means_others(polled.config, current.config)
     )
 
 
@@ -44,6 +46,17 @@ def plan_reload(polled: PolledModel, current: PolledModel | None, serving: Colle
         (create if changed or version not in serving else update).append(version)
     dropped = sorted(set(serving) - set(polled.versions))
     return ReloadPlan(tuple(create), tuple(update), tuple(dropped))
+
+
+def _means_others(config: ModelConfig, before: ModelConfig) -> bool:
+    """Whether a step of an ensemble means another repository's model than before: one came or went."""
+    namespaces, earlier = _namespaces(config), _namespaces(before)
+    return any(earlier[name] != namespaces[name] for name in namespaces.keys() & earlier.keys())
+
+
+def _namespaces(config: ModelConfig) -> dict[str, str]:
+    steps = config.scheduling.steps if isinstance(config.scheduling, Ensemble) else ()
+    return {step.model_name: step.model_namespace for step in steps}
 
 
 def _needs_full_reload(polled: PolledModel, current: PolledModel) -> bool:

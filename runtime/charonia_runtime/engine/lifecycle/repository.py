@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError
+from charonia_runtime.core.identifiers import model_identifier
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class RepositoryEntry:
     modifications: Modifications
     ignored: tuple[str, ...] = ()
     """Why directories that look like versions, and files that look like configurations, are none; for the log."""
+    namespace: str = ""
+    """The repository as the command line has it, where models of several repositories may have one name."""
 
     def version_directory(self, version: int) -> Path:
         return self.directory / str(version)
@@ -86,14 +89,24 @@ class ModelRepositories:
     """The directories of `--model-repository`, in order."""
 
     def __init__(
-        self, directories: Iterable[Path], config_name: str = "", refresh: Callable[[], None] | None = None
+        self,
+        directories: Iterable[Path],
+        config_name: str = "",
+        refresh: Callable[[], None] | None = None,
+        *,
+        namespaces: Iterable[str] | None = None,
     ) -> None:
         """
         Take each directory once, also when its path is given twice; Triton keeps its repositories in a set.
 
-        `refresh` brings directories that are copies in line with what they are copies of; it may raise.
+        `refresh` brings directories that are copies in line with what they are copies of; it may raise. `namespaces`
+        are those of the directories, one for each; without them all directories share one set of names.
         """
-        self.directories = tuple({os.path.normpath(directory): directory for directory in directories}.values())
+        pairs = ((directory, "") for directory in directories)
+        if namespaces is not None:
+            pairs = ((directory, namespace) for (directory, _), namespace in zip(pairs, namespaces, strict=True))
+        self._namespaces = dict({os.path.normpath(directory): (directory, name) for directory, name in pairs}.values())
+        self.directories = tuple(self._namespaces)
         self._refresh = refresh
         self._config_name = config_name
 
@@ -113,12 +126,12 @@ class ModelRepositories:
 
     def locate(self) -> dict[str, tuple[Path, ...]]:
         """
-        Every model's name → its directories, one in each repository that has it, sorted by name.
+        Every model's identifier → its directories, one in each repository that has it, by namespace and name.
 
         A repository that cannot be read is logged and passed over.
         """
-        found: dict[str, tuple[Path, ...]] = {}
-        for repository in self.directories:
+        found: dict[tuple[str, str], tuple[Path, ...]] = {}
+        for repository, namespace in self._namespaces.items():
             try:
                 with os.scandir(repository) as entries:
                     names = [entry.name for entry in entries if entry.is_dir()]
@@ -126,20 +139,44 @@ class ModelRepositories:
                 logger.error("failed to open model repository '%s': %s", repository, error.strerror)  # noqa: TRY400
                 continue
             for name in names:
-                found[name] = (*found.get(name, ()), repository / name)
-        return dict(sorted(found.items()))
+                found[namespace, name] = (*found.get((namespace, name), ()), repository / name)
+        return {model_identifier(*key): places for key, places in sorted(found.items())}
 
-    def find(self, name: str) -> tuple[Path, ...]:
+    def find(self, identifier: str) -> tuple[Path, ...]:
         """The directories of one model. A name that would leave a repository is in none."""
-        if not is_model_name(name):
-            return ()
-        places = (repository / name for repository in self.directories)
-        return tuple(place for place in places if os.path.isdir(place))  # noqa: PTH112 - never raises, whatever the name
+        found: list[Path] = []
+        for repository, namespace in self._namespaces.items():
+            prefix = model_identifier(namespace, "")
+            name = identifier.removeprefix(prefix)
+            if identifier.startswith(prefix) and _has_model(repository, name):
+                found.append(repository / name)
+        return tuple(found)
+
+    def identifiers(self, name: str) -> tuple[str, ...]:
+        """
+        The models that a client's `name` means: one in each repository that has it where names are not shared.
+
+        A name that no repository has is its own identifier.
+        """
+        homes = {namespace: None for repository, namespace in self._namespaces.items() if _has_model(repository, name)}
+        return tuple(model_identifier(namespace, name) for namespace in sorted(homes)) or (name,)
+
+    def namespace_of(self, name: str, own: str) -> str:
+        """
+        The namespace of the model that an ensemble of the namespace `own` means by a step's `name`.
+
+        Its own repository comes first, then the only other one that has the model, as in Triton. Empty where there is
+        none or more than one.
+        """
+        homes = [namespace for repository, namespace in self._namespaces.items() if _has_model(repository, name)]
+        if own in homes:
+            return own
+        return homes[0] if len(homes) == 1 else ""
 
     def read(self, directory: Path) -> RepositoryEntry:
         """Read one model's directory, not its configuration. Raises InternalError when it cannot be read."""
         try:
-            return _read_entry(directory, self._config_path(directory))
+            return _read_entry(directory, self._config_path(directory), self._namespaces.get(directory.parent, ""))
         except OSError as error:
             raise InternalError(f"failed to open directory {error.filename}: {error.strerror}") from error
 
@@ -156,6 +193,10 @@ def is_model_name(name: str) -> bool:
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
+def _has_model(repository: Path, name: str) -> bool:
+    return is_model_name(name) and os.path.isdir(repository / name)  # noqa: PTH112 - never raises, whatever the name
+
+
 def parse_version(name: str) -> int | str:
     """The version that a directory's name stands for, else why it is passed over; "" goes without saying."""
     if name in _NEVER_VERSIONS:
@@ -167,7 +208,7 @@ def parse_version(name: str) -> int | str:
     return int(name)
 
 
-def _read_entry(directory: Path, config_path: Path) -> RepositoryEntry:
+def _read_entry(directory: Path, config_path: Path, namespace: str) -> RepositoryEntry:
     folders: dict[str, str] = {}
     versions: dict[int, Stamp] = {}
     others: list[_Seen] = []
@@ -201,6 +242,7 @@ def _read_entry(directory: Path, config_path: Path) -> RepositoryEntry:
             versions=versions,
         ),
         ignored=tuple(ignored),
+        namespace=namespace,
     )
 
 

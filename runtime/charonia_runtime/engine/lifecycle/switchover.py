@@ -61,7 +61,7 @@ class Switchover:
 
         Raises InvalidArgumentError with the reasons of all versions that cannot be loaded; then all is as it was.
         """
-        name = polled.name
+        name = polled.identifier
         serving = self._registry.ready(name)
         plan = plan_reload(polled, current, serving)
         self._registry.begin_load(name, polled.versions)
@@ -82,7 +82,7 @@ class Switchover:
                 outcome = await self._try_once(polled, number, serving)
                 if not (left and isinstance(outcome, InferenceError)):
                     return outcome
-                logger.warning("retrying to load '%s' version %d: %s", polled.name, number, outcome.reason)
+                logger.warning("retrying to load '%s' version %d: %s", polled.identifier, number, outcome.reason)
         raise AssertionError("there is at least one attempt")
 
     async def _try_once(self, polled: PolledModel, number: int, serving: ModelCopy | None) -> Outcome:
@@ -96,7 +96,7 @@ class Switchover:
             advice = await LOADING.run(partial(advise_on_version, folder, polled.config))
             return type(error)(f"{error.message}. {advice}") if advice else error
         except Exception as error:
-            logger.exception("unexpected error while loading '%s' version %d", polled.name, number)
+            logger.exception("unexpected error while loading '%s' version %d", polled.identifier, number)
             return InternalError(f"{type(error).__name__}: {error}")
         self._copies.add(copy, polled)
         return copy
@@ -107,20 +107,20 @@ class Switchover:
         created = {
             number: one for number, one in outcomes.items() if one is not None and not isinstance(one, InferenceError)
         }
-        self._registry.keep(polled.name, outcomes.keys() - failures.keys() - created.keys())
+        self._registry.keep(polled.identifier, outcomes.keys() - failures.keys() - created.keys())
         if failures:
             self._give_up(polled, created, failures)
-        replaced = self._registry.complete_load(polled.name, created)
+        replaced = self._registry.complete_load(polled.identifier, created)
         for copy in replaced:
-            self._retire(polled.name, copy)
+            self._retire(polled.identifier, copy)
         for number in plan.drop:
-            self._retire(polled.name, self._registry.begin_unload(polled.name, number))
-        logger.info("successfully loaded '%s'", polled.name)
+            self._retire(polled.identifier, self._registry.begin_unload(polled.identifier, number))
+        logger.info("successfully loaded '%s'", polled.identifier)
 
     def _give_up(
         self, polled: PolledModel, created: dict[int, ModelCopy], failures: dict[int, InferenceError]
     ) -> NoReturn:
-        name = polled.name
+        name = polled.identifier
         for number, error in failures.items():
             self._registry.fail(name, number, error)
             logger.error(

@@ -170,12 +170,14 @@ def _first_responses(series: Iterable[_Series]) -> Metric:
 
 def model_labels(entry: VersionStatistics, gpu_uuids: Mapping[int, str]) -> dict[str, str]:
     """
-    The labels of a model version's series: name, version, the tags of its configuration, and its GPU.
+    The labels of a model version's series: name, version, namespace if any, tags of its configuration, GPU.
 
     A model on several GPUs is counted as a whole, so that its series name none of them.
     """
     labels = {f"_{key}": value for key, value in entry.config.metric_tags.items()}
     labels |= {"model": entry.name, "version": str(entry.version)}
+    if entry.namespace:
+        labels["namespace"] = entry.namespace
     devices = {
         device
         for group in entry.config.instance_groups

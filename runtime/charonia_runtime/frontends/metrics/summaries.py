@@ -65,6 +65,13 @@ _LOOKUP_FAMILIES: Final[tuple[tuple[str, str, Callable[[ModelStatistics], Durati
 """Only models with a response cache have these."""
 
 
+_Key = tuple[str, str, int]
+
+
+def _key(entry: VersionStatistics) -> _Key:
+    return entry.namespace, entry.name, entry.version
+
+
 class Window:
     """
     Durations in microseconds of the last minute, counted in buckets that grow by a hundredth.
@@ -131,16 +138,14 @@ class SummaryCollector(Collector):
         self._quantiles = [(quantile, number(quantile)) for quantile in quantiles]
         self._gpu_uuids = gpu_uuids
         self._entries: Sequence[VersionStatistics] = ()
-        self._models: dict[tuple[str, int], ModelWindows] = {}
+        self._models: dict[_Key, ModelWindows] = {}
 
     def watch(self, entries: Sequence[VersionStatistics]) -> None:
         """Observe these versions and forget all others."""
-        self._models = {
-            key: self._models.get(key) or ModelWindows() for key in ((entry.name, entry.version) for entry in entries)
-        }
+        self._models = {key: self._models.get(key) or ModelWindows() for key in map(_key, entries)}
         self._entries = entries
         for entry in entries:
-            windows = self._models[entry.name, entry.version]
+            windows = self._models[_key(entry)]
             entry.statistics.observer = windows.observe
             entry.statistics.lookup_observer = windows.observe_lookup if entry.statistics.cached else None
 
@@ -153,14 +158,14 @@ class SummaryCollector(Collector):
                 total = with_earlier(entry)
                 if read(total) is total.success and entry.statistics.cached:
                     continue
-                window = self._models[entry.name, entry.version].windows[index]
+                window = self._models[_key(entry)].windows[index]
                 self._add(family, model_labels(entry, self._gpu_uuids), read(total), window, now_ns)
             yield family
         for index, (name, text, read) in enumerate(_LOOKUP_FAMILIES):
             family = Metric(name, text, "summary")
             for entry in self._entries:
                 if entry.statistics.cached:
-                    window = self._models[entry.name, entry.version].lookups[index]
+                    window = self._models[_key(entry)].lookups[index]
                     labels = model_labels(entry, self._gpu_uuids)
                     self._add(family, labels, read(with_earlier(entry)), window, now_ns)
             if family.samples:

@@ -24,6 +24,9 @@ class FakeRepositories:
         if self.unreachable:
             raise UnavailableError("the bucket is gone")
 
+    def identifiers(self, name):
+        return (name,)
+
     def locate(self):
         if self.broken:
             raise OSError("stale file handle")

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charonia_runtime.core.config import ModelConfig
+from charonia_runtime.core.server import VersionStatistics
 from charonia_runtime.core.statistics import Duration, ExecutionTimes, ModelStatistics
 from charonia_runtime.frontends.metrics import Frontend, Options
-from charonia_runtime.frontends.metrics.summaries import WINDOW_NS, Window
+from charonia_runtime.frontends.metrics.summaries import WINDOW_NS, SummaryCollector, Window
 from tests.support.fake_server import FakeServer
 
 SECOND = 1_000_000_000
@@ -187,3 +188,20 @@ async def test_cached_models_have_summaries_of_lookups(frontend, monkeypatch):
         f'nv_cache_miss_summary_per_model{{{labels},quantile="0.5"}} 30',
         f'nv_cache_miss_summary_per_model{{{labels},quantile="0.25"}} 30',
     ]
+
+
+async def test_models_of_one_name_have_their_own_quantiles(monkeypatch):
+    monkeypatch.setattr("time.monotonic_ns", lambda: 0)
+    entries = [
+        VersionStatistics("m", 1, ModelConfig("m"), ModelStatistics(), namespace=namespace)
+        for namespace in ("/a", "/b")
+    ]
+    collector = SummaryCollector((0.5,), {})
+    collector.watch(entries)
+    for entry, microseconds in zip(entries, (10, 20), strict=True):
+        answered(entry.statistics, microseconds)
+
+    family = next(iter(collector.collect()))
+    assert {one.labels["namespace"]: one.value for one in family.samples if "quantile" in one.labels} == {
+        "/a": 10, "/b": 20,
+    }  # fmt: skip
