@@ -13,7 +13,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, TextIO
@@ -23,6 +23,7 @@ from typing_extensions import override
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.log_writer import LogWriter
+from charonia_runtime.request_log import WANTED, RequestLog
 
 FORMATS: Final = ("default", "ISO8601")
 
@@ -54,11 +55,28 @@ class LogOptions:
         "the log stays on stderr. SIGHUP opens the file again.",
         metavar="<file>",
     )
+    log_requests: str = option(
+        "off",
+        "One line for each request that HTTP and gRPC answer, or for each that fails: what was asked, model, status, "
+        "bytes in and out, milliseconds, id and client. Verbose level 1 shows all of them, too.",
+        metavar="<off|errors|all>",
+    )
+    _requests: RequestLog = field(default_factory=RequestLog, compare=False)
 
     def __post_init__(self) -> None:
+        if self.log_requests not in WANTED:
+            raise OptionError(
+                "log-requests", f"--log-requests must be one of {', '.join(WANTED)}, got '{self.log_requests}'"
+            )
+        self._requests.want(self.log_requests)
         self.verbose_level  # noqa: B018 - refuse a malformed level now
         if self.log_format not in FORMATS:
             raise OptionError("log-format", "invalid argument for --log-format")
+
+    @property
+    def requests(self) -> RequestLog:
+        """What frontends tell of each request; it is verbose while the log is."""
+        return self._requests
 
     @property
     def verbose_level(self) -> int:
@@ -149,6 +167,7 @@ class Log:
         self, options: LogOptions = LogOptions(), *, escape: bool = True, stream: TextIO | None = None
     ) -> None:
         self.file = options.log_file
+        self._requests = options.requests
         self._switches = Switches(
             options.log_info, options.log_warning, options.log_error, options.verbose_level, options.log_format
         )
@@ -195,6 +214,7 @@ class Log:
         """Takes effect with the next record. The root logger's level drops what is hidden, at next to no cost."""
         self._switches = switches
         self._formatter.line_format = switches.line_format
+        self._requests.follow(is_verbose=switches.verbose_level > 0)
         if self._installed:
             logging.getLogger().setLevel(switches.least_level)
 

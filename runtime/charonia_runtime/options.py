@@ -112,7 +112,8 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
     """
     tokens = parsed.get(AccessOptions).tokens
     triton = parsed.get(EngineOptions).triton
-    http = replace(frontends["v2_http"], access_tokens=tokens, triton=triton)
+    requests = parsed.get(LogOptions).requests
+    http = replace(frontends["v2_http"], access_tokens=tokens, triton=triton, request_log=requests)
     metrics = replace(
         frontends["metrics"],
         metrics_address=frontends["metrics"].metrics_address or frontends["v2_http"].http_address,
@@ -125,6 +126,7 @@ def _with_what_they_borrow(frontends: Mapping[str, Any], parsed: Parsed, environ
         response_delay_seconds=environment.grpc_delay_seconds,
         access_tokens=tokens,
         triton=triton,
+        request_log=requests,
         grpc_max_connection_age=grpc.grpc_max_connection_age or _age_ms(grpc.grpc_transport, parsed),
     )
     return {**frontends, "v2_http": http, "metrics": metrics, "v2_grpc": grpc}

@@ -50,7 +50,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory, names: dict[str, str]) -> 
     heard: dict[str, list[str]] = {}
     log = folder / "log"
     with ServerProcess(
-        repository, log, "--exit-on-error=false", "--strict-readiness=false", wait_seconds=240
+        repository, log, "--exit-on-error=false", "--strict-readiness=false", "--log-requests=errors", wait_seconds=240
     ) as server:
         good = usual_mistakes.REQUESTS["a model that is not there"][2]
         for name in names.values():
@@ -64,6 +64,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory, names: dict[str, str]) -> 
             heard[mistake] = [f"{status} {text}"]
     records = [json.loads(record["text"]) for line in server.log.splitlines() if (record := _RECORD.match(line))]
     records = [" ".join(record.replace(str(repository), "models").split()) for record in records]
+    heard["requests"] = [record for record in records if record.startswith("HTTP ")]
     for mistake, name in names.items():
         heard[mistake] = [record.replace(name, "m") for record in records if re.search(rf"{name}(?!\d)", record)]
     return heard
@@ -79,6 +80,12 @@ def test_clients_hear_what_the_page_says(answers: dict[str, list[str]]) -> None:
     for mistake, (told, _) in rows("Requests").items():
         status, _, text = told.partition(" ")
         assert [f"{status} {text.strip('`')}"] == [" ".join(line.split()) for line in answers[mistake]], mistake
+
+
+def test_the_log_of_requests_adds_what_the_page_says(answers: dict[str, list[str]]) -> None:
+    for mistake, (told, advice) in rows("Requests").items():
+        said = f" error: {told.partition(' ')[2].strip('`')} ({advice.replace('`', '')})"
+        assert any(said in line for line in answers["requests"]), f"{mistake}: {said}"
 
 
 def test_repositories_are_told_as_the_page_says(tmp_path: Path) -> None:

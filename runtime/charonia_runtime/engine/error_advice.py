@@ -1,7 +1,6 @@
 """Advice that the log adds to errors whose text clients know from Triton, letter by letter."""
 
-import re
-
+from charonia_runtime.core.advice import AdviceTable
 from charonia_runtime.core.platforms import PLATFORMS_OF_BACKEND
 
 _ADVICE = (
@@ -62,13 +61,5 @@ _ADVICE = (
     (r"mapping to non-existing input", "the keys of input_map are inputs of the step's model, as in its config.pbtxt"),
     (r"mapped from non-existing output", "the keys of output_map are outputs of the step's model"),
 )
-_COMPILED = tuple((re.compile(pattern), text) for pattern, text in _ADVICE)
-
-
-def advise_on_error(message: str) -> str:
-    """What to do about an error, in brackets with a space before; empty where its text says enough."""
-    for pattern, advice in _COMPILED:
-        found = pattern.search(message)
-        if found is not None:
-            return f" ({advice.format(**found.groupdict())})"
-    return ""
+advise_on_error = AdviceTable(_ADVICE).advise
+"""What to do about an error of a model, in brackets with a space before; empty where its text says enough."""

@@ -1,5 +1,6 @@
 """The JSON answers of the control routes, with Triton's order of keys."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,14 @@ _RESPONSE_PHASES = ("compute_infer", "compute_output", "success", "fail", "empty
 def render_error(message: str) -> bytes:
     """The body of every refusal."""
     return render({"error": message})
+
+
+def read_error(body: bytes) -> str:
+    """Return the text of a refusal that `render_error` made; empty for any other body."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 def render_server_metadata(metadata: ServerMetadata) -> bytes:

@@ -1,5 +1,6 @@
 """Sockets that listen, and how an address is written."""
 
+import asyncio
 import errno
 import socket
 from typing import Final
@@ -60,6 +61,12 @@ def _bound(host: str, port: int, *, share_port: bool, backlog: int = 0) -> socke
 def join(host: str, port: int) -> str:
     """`host:port`, with brackets around a host that has colons itself."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def peer(transport: asyncio.BaseTransport | None) -> str:
+    """Return `host:port` of the other end of a connection; empty where that is not known (any more)."""
+    name = None if transport is None else transport.get_extra_info("peername")
+    return join(*name[:2]) if isinstance(name, tuple) else ""
 
 
 def _reason(error: Exception) -> str:

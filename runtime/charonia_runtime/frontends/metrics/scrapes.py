@@ -62,7 +62,7 @@ class Scrapes:
             task.add_done_callback(self.tasks.discard)
             connection.exchange = _Scrape(task)
 
-    def refuse(self, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
+    def refuse(self, _: Connection, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
         return 500 if isinstance(refusal, HandlerFailureError) else 400, _TEXT, str(refusal).encode()
 
     async def _scrape(self, connection: Connection, page: Page) -> None:

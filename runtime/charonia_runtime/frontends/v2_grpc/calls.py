@@ -25,6 +25,10 @@ class Call(Protocol):
     @property
     def metadata(self) -> Metadata: ...
 
+    @property
+    def client(self) -> str:
+        """The address of the client, `host:port`; empty where it is not known."""
+
     def respond(self, parts: Parts) -> None:
         """Send the only message and end the call well."""
 
@@ -56,7 +60,7 @@ class Listener(Protocol):
     def half_closed(self) -> None:
         """The client sends no more messages. Not told to unary calls."""
 
-    def aborted(self) -> None:
+    def aborted(self, status: Status) -> None:
         """The client cancelled, its deadline passed, or it is gone: nothing more comes and nothing more arrives."""
 
 
@@ -72,6 +76,8 @@ class Method:
     """Why a client that sent this metadata is refused before its messages are read; None for clients to serve."""
     answered: StatusCounts = field(default_factory=lambda: defaultdict(int))
     """How often calls ended with each status, by its name; transports count."""
+    tell_refusal: Callable[[Status, str], None] = lambda _status, _client: None
+    """Told by transports of calls that end before they are opened, with the address of the client."""
 
 
 class Methods(Protocol):
@@ -79,3 +85,6 @@ class Methods(Protocol):
 
     def find(self, path: str) -> Method | None:
         """The method at `/<service>/<name>`; None when there is none."""
+
+    def tell_unknown(self, path: str, status: Status, client: str) -> None:
+        """A client asked for what is no method."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Listener
-from charonia_runtime.frontends.v2_grpc.status import status_of
+from charonia_runtime.frontends.v2_grpc.status import Status, status_of
 from charonia_runtime.protocols import health_proto
 from charonia_runtime.protocols.v2_proto import documents, memory, repository, settings
 
@@ -169,7 +169,7 @@ class _ControlExchange:
     def half_closed(self) -> None:
         """Nothing: a unary call has had its message."""
 
-    def aborted(self) -> None:
+    def aborted(self, _status: Status) -> None:
         if self._task is not None:
             self._task.cancel()
 

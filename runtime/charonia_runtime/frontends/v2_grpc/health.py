@@ -6,7 +6,7 @@ from typing import Final
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Listener
-from charonia_runtime.frontends.v2_grpc.status import shutting_down, status_of
+from charonia_runtime.frontends.v2_grpc.status import Status, shutting_down, status_of
 from charonia_runtime.protocols import health_proto
 
 _LOOK_SECONDS: Final = 0.5
@@ -85,5 +85,5 @@ class _Watcher:
     def half_closed(self) -> None:
         """Nothing: the client goes on listening."""
 
-    def aborted(self) -> None:
+    def aborted(self, _status: Status) -> None:
         self._watch.leave(self)

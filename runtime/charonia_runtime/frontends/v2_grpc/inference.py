@@ -9,9 +9,10 @@ from charonia_runtime.core.request import InferenceRequest, InferenceResponse, T
 from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Listener
 from charonia_runtime.frontends.v2_grpc.in_flight import InFlight
+from charonia_runtime.frontends.v2_grpc.logged_call import LoggedCall, tell_refusal
 from charonia_runtime.frontends.v2_grpc.options import Options
 from charonia_runtime.frontends.v2_grpc.requests import RequestBuilder, begin_trace, build_beside_the_loop
-from charonia_runtime.frontends.v2_grpc.status import shutting_down, status_of
+from charonia_runtime.frontends.v2_grpc.status import Status, shutting_down, status_of
 from charonia_runtime.frontends.v2_grpc.stream import InferStream, StreamLimits
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_response
@@ -27,19 +28,26 @@ class InferenceCalls:
         self.in_flight = InFlight()
         self.server = server
         self.builder = RequestBuilder(server, options.header_filter(), newest_rules=options.triton.newest_rules)
+        self._request_log = options.request_log
         self._limits = StreamLimits(options.grpc_max_response_pool_size, options.stream_buffer_size)
         self._streams: set[InferStream] = set()
 
-    def model_infer(self, call: Call) -> Listener:
+    def model_infer(self, call: Call) -> Listener | None:
         """One request. A client that cancels, or whose deadline passes, cancels the request."""
+        if self._request_log.active:
+            return LoggedCall(self._request_log, "ModelInfer", call).open(partial(InferExchange, self))
         return InferExchange(self, call)
 
     def model_stream_infer(self, call: Call) -> Listener | None:
         """A stream of requests, until the client closes its half and has every answer."""
         if self.in_flight.stopping:
-            call.end(status_of(shutting_down()))
+            refusal = status_of(shutting_down())
+            tell_refusal(self._request_log, "ModelStreamInfer", refusal, call.client)
+            call.end(refusal)
             return None
-        stream = InferStream(self.builder, self.in_flight, call, self._limits, self._streams.discard)
+        stream = InferStream(
+            self.builder, self.in_flight, call, self._limits, self._streams.discard, request_log=self._request_log
+        )
         self._streams.add(stream)
         return stream
 
@@ -106,7 +114,7 @@ class InferExchange(SingleResponse):
     def half_closed(self) -> None:
         """Nothing: a unary call has had its message."""
 
-    def aborted(self) -> None:
+    def aborted(self, _status: Status) -> None:
         request = self._request
         self._close()
         if request is not None:

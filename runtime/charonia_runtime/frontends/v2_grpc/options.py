@@ -9,6 +9,7 @@ from charonia_runtime.core.forwarding import HeaderFilter
 from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
 from charonia_runtime.core.streams import STREAM_BUFFER_BYTES
+from charonia_runtime.request_log import RequestLog
 
 COMPRESSION_LEVELS = ("none", "low", "medium", "high")
 """In the order of grpc's own enumeration. Which algorithm a level means depends on what the client accepts."""
@@ -83,6 +84,8 @@ class Options:
     """What clients must have one of; no flag of gRPC alone. None lets everybody in."""
     triton: FollowedTriton = field(default_factory=FollowedTriton)
     """The release whose rules apply where releases of Triton differ; no flag of gRPC alone."""
+    request_log: RequestLog = field(default_factory=RequestLog, compare=False)
+    """Is told of each request that is over; no flag of gRPC alone."""
 
     def __post_init__(self) -> None:
         if self.grpc_transport not in TRANSPORTS:

@@ -2,7 +2,7 @@
 
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Listener
-from charonia_runtime.frontends.v2_grpc.status import status_of
+from charonia_runtime.frontends.v2_grpc.status import Status, status_of
 from charonia_runtime.protocols.reflection.answers import answer
 
 
@@ -27,5 +27,5 @@ class _Reflection:
     def half_closed(self) -> None:
         self._call.end()
 
-    def aborted(self) -> None:
+    def aborted(self, _status: Status) -> None:
         """Nothing is under way."""

@@ -1,6 +1,7 @@
 """Which method answers which call, behind the checks that its category asks for."""
 
 from collections.abc import Callable
+from functools import partial
 
 from charonia_runtime.core.access import HEADER, OPEN_CATEGORY, AccessTokens
 from charonia_runtime.core.errors import InferenceError
@@ -10,6 +11,7 @@ from charonia_runtime.frontends.v2_grpc.calls import Method
 from charonia_runtime.frontends.v2_grpc.control import ControlCalls, control_method
 from charonia_runtime.frontends.v2_grpc.health import HealthWatch
 from charonia_runtime.frontends.v2_grpc.inference import InferenceCalls
+from charonia_runtime.frontends.v2_grpc.logged_call import Open, logged_opener, tell_refusal
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
 from charonia_runtime.frontends.v2_grpc.options import Options
 from charonia_runtime.frontends.v2_grpc.reflection import open_reflection
@@ -30,23 +32,38 @@ class Router:
             tokens = options.access_tokens if category != OPEN_CATEGORY else None
             return _refusal(tokens, options.restrictions().get(category))
 
-        answered = server.answers.of("grpc")
-        self._methods = {
-            path: Method(
-                control_method(call, options.response_delay_seconds), refusal=refusal(category), answered=answered
-            )
-            for path, (category, call) in ControlCalls(server).table().items()
-        }
-        guard = refusal(_INFERENCE)
-        self._methods[f"{_SERVICE}/ModelInfer"] = Method(inference.model_infer, refusal=guard, answered=answered)
-        self._methods[f"{_SERVICE}/ModelStreamInfer"] = Method(inference.model_stream_infer, False, guard, answered)
-        self._methods["/grpc.health.v1.Health/Watch"] = Method(watch.open, False, refusal("health"), answered)
+        answered, log = server.answers.of("grpc"), options.request_log
+
+        def add(path: str, listen: Open, category: str, *, is_unary: bool = True, tells_itself: bool = False) -> None:
+            """With `tells_itself`, `listen` writes its lines: one for each request, at no cost where none is wanted."""
+            name = _name_of(path)
+            opener = listen if tells_itself else logged_opener(log, name, listen)
+            tell = partial(tell_refusal, log, name)
+            self._methods[path] = Method(opener, is_unary, refusal(category), answered, tell)
+
+        self._request_log = log
+        self._methods: dict[str, Method] = {}
+        for path, (category, call) in ControlCalls(server).table().items():
+            add(path, control_method(call, options.response_delay_seconds), category)
+        add(f"{_SERVICE}/ModelInfer", inference.model_infer, _INFERENCE, tells_itself=True)
+        streaming = inference.model_stream_infer
+        add(f"{_SERVICE}/ModelStreamInfer", streaming, _INFERENCE, is_unary=False, tells_itself=True)
+        add("/grpc.health.v1.Health/Watch", watch.open, "health", is_unary=False)
         for version in VERSIONS:
             path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
-            self._methods[path] = Method(open_reflection, False, refusal("metadata"), answered)
+            add(path, open_reflection, "metadata", is_unary=False)
+
+    def tell_unknown(self, path: str, status: Status, client: str) -> None:
+        refusal = status._replace(text=status.text or "there is no such method")
+        tell_refusal(self._request_log, _name_of(path), refusal, client)
 
     def find(self, path: str) -> Method | None:
         return self._methods.get(path)
+
+
+def _name_of(path: str) -> str:
+    """What the log calls a method; what follows `?` in the path of a stranger may be a secret."""
+    return path.partition("?")[0].removeprefix(f"{_SERVICE}/").removeprefix("/")
 
 
 def _refusal(

@@ -16,12 +16,15 @@ from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.streams import log_cut_stream
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Call, Parts
 from charonia_runtime.frontends.v2_grpc.in_flight import InFlight
+from charonia_runtime.frontends.v2_grpc.logged_answer import LoggedAnswer
+from charonia_runtime.frontends.v2_grpc.logged_call import TOO_SLOW, tell_refusal
 from charonia_runtime.frontends.v2_grpc.requests import RequestBuilder, begin_trace, build_beside_the_loop
-from charonia_runtime.frontends.v2_grpc.status import OK, Status, shutting_down, status_of, unexpected
+from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode, shutting_down, status_of, unexpected
 from charonia_runtime.frontends.v2_grpc.stream_answer import StreamAnswer
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_proto.answers import encode_stream_rejection
 from charonia_runtime.protocols.v2_proto.decoder import Message, SlowMessage
+from charonia_runtime.request_log import RequestLog
 from charonia_runtime.thread_pools import CODING
 
 logger = logging.getLogger(__name__)
@@ -56,6 +59,8 @@ class InferStream:
         call: Call,
         limits: StreamLimits,
         closed: Callable[["InferStream"], None],
+        *,
+        request_log: RequestLog,
     ) -> None:
         """`closed` is told when nothing more happens."""
         self._builder = builder
@@ -64,6 +69,7 @@ class InferStream:
         self._limits = limits
         self._held_back_bytes = limits.held_back_bytes
         self._tell_closed = closed
+        self._request_log = request_log
         self.errors_end_call = call.metadata.find("triton_grpc_error") == "true"
         """Whether the first error of an execution ends the call with its status."""
         self.closed = False
@@ -91,10 +97,12 @@ class InferStream:
     def put(self, answer: StreamAnswer, parts: Parts) -> None:
         """Send a message of `answer` when its turn comes, or give up a client that is too far behind."""
         size = sum(map(len, parts))
+        if answer.logged is not None:
+            answer.logged.sent_bytes += size
         if answer.decoupled and self._waiting_bytes > self._limits.unsent_bytes:
             log_cut_stream(logger, "gRPC", answer.model_name, self._limits.unsent_bytes)
             self._call.drop()
-            self._finish(None)
+            self._finish(None, TOO_SLOW)
             return
         self._waiting_bytes += size
         if self._waiting_bytes > _HIGH_WATER_BYTES:
@@ -132,6 +140,8 @@ class InferStream:
         if self.closed:
             return
         answer = StreamAnswer(self)
+        if self._request_log.active:
+            answer.logged = LoggedAnswer(self._request_log, self._call.client, len(data))
         self._open.add(answer)
         self._in_flight.begin()
         try:
@@ -143,8 +153,10 @@ class InferStream:
         self._half_closed = True
         self._finish_if_done()
 
-    def aborted(self) -> None:
-        self._finish(None)
+    def aborted(self, status: Status) -> None:
+        if not self._open and status.code is not StatusCode.CANCELLED:
+            tell_refusal(self._request_log, "ModelStreamInfer", status, self._call.client)
+        self._finish(None, status)
 
     def _accept(self, data: Buffer, answer: StreamAnswer) -> None:
         message = self._builder.read(data)
@@ -213,6 +225,7 @@ class InferStream:
         if not isinstance(error, InferenceError):
             self.end(unexpected(error))
             return
+        answer.note_error(error)
         self._queue(answer)
         self.put(answer, [encode_stream_rejection(error.message, answer.id)])
         self.finish(answer)
@@ -288,19 +301,22 @@ class InferStream:
 
     # --- the end ---
 
-    def _close(self, answer: StreamAnswer) -> None:
+    def _close(self, answer: StreamAnswer, status: Status = OK) -> None:
+        """Forget an answer that is complete, or that the call ended before with `status`."""
         if answer in self._open:
             self._open.remove(answer)
             self._in_flight.end()
             if answer.trace is not None:
                 answer.trace.end()
+            if answer.logged is not None:
+                answer.logged.end(answer.model_name, answer.id, status)
 
     def _finish_if_done(self) -> None:
         if self._half_closed and not self._open:
             self._finish(OK)
 
-    def _finish(self, status: Status | None) -> None:
-        """Stop, cancel what runs, and tell the client unless it is gone."""
+    def _finish(self, status: Status | None, reason: Status = OK) -> None:
+        """Stop, cancel what runs, and tell the client its `status` unless it is gone, for this `reason`."""
         if self.closed:
             return
         self.closed = True
@@ -310,7 +326,7 @@ class InferStream:
             request, answer.request = answer.request, None
             if request is not None and not answer.done:
                 self._builder.server.cancel(request)
-            self._close(answer)
+            self._close(answer, status or reason)
         self._turns.clear()
         self._leaving.clear()
         self._release_all()

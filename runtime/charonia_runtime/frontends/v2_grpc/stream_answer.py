@@ -2,18 +2,21 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse, Trace
 from charonia_runtime.frontends.v2_grpc.calls import Parts
-from charonia_runtime.frontends.v2_grpc.status import unexpected
+from charonia_runtime.frontends.v2_grpc.status import OK, status_of, unexpected
 from charonia_runtime.protocols.v2_proto.answers import (
     encode_stream_end,
     encode_stream_error,
     encode_stream_rejection,
     encode_stream_response,
 )
+
+if TYPE_CHECKING:
+    from charonia_runtime.frontends.v2_grpc.logged_answer import LoggedAnswer
 
 
 class AnsweringStream(Protocol):
@@ -35,7 +38,7 @@ class StreamAnswer:
     """The sink and the flow of one request of a stream."""
 
     __slots__ = (
-        "answered", "decoupled", "done", "held", "id", "model_name", "queued", "request", "stream", "trace",
+        "answered", "decoupled", "done", "held", "id", "logged", "model_name", "queued", "request", "stream", "trace",
         "version_text", "waiting", "wants_empty_final",
     )  # fmt: skip
 
@@ -47,6 +50,8 @@ class StreamAnswer:
         """The three as the client wrote them: errors repeat them."""
         self.request: InferenceRequest | None = None
         self.trace: Trace | None = None
+        self.logged: LoggedAnswer | None = None
+        """Counts for the line of this request; None for one that is not told."""
         self.wants_empty_final = False
         self.decoupled = False
         self.queued = False
@@ -71,6 +76,7 @@ class StreamAnswer:
                 stream.finish(self)
             return
         if response.error is not None and response.refused:
+            self.note_error(response.error)
             stream.put(self, [encode_stream_rejection(response.error.message, self.id)])
             stream.finish(self)
             return
@@ -87,6 +93,11 @@ class StreamAnswer:
         if response.final:
             stream.finish(self)
 
+    def note_error(self, error: Exception) -> None:
+        """Let the line of this request tell of an error that a response carries."""
+        if self.logged is not None and self.logged.status is OK:
+            self.logged.status = status_of(error)
+
     def when_ready(self, resume: Callable[[], None]) -> None:
         self.stream.when_ready(self, resume)
 
@@ -101,4 +112,5 @@ class StreamAnswer:
                 error = too_large
             except Exception as defect:  # noqa: BLE001 a sink must not raise into the engine
                 error = unexpected(defect)
+        self.note_error(error)
         return [encode_stream_error(error.message, self.id, self.model_name, self.version_text, final=response.final)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from charonia_runtime.core.errors import InternalError
 from charonia_runtime.frontends.v2_http.answers import JSON, error_answer
-from charonia_runtime.wires.http1.connection import Connection
+from charonia_runtime.frontends.v2_http.logged_connection import AnsweringConnection
 from charonia_runtime.wires.http1.messages import Request
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,9 @@ class AsgiExchange:
     A client that goes away does not cancel the application: a model that is being loaded stays what it is.
     """
 
-    def __init__(self, connection: Connection, request: Request) -> None:
+    request_id = failure = ""
+
+    def __init__(self, connection: AnsweringConnection, request: Request) -> None:
         self._connection = connection
         self._request = request
         self._status = 0

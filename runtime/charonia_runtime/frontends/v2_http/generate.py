@@ -12,6 +12,7 @@ from charonia_runtime.core.request import InferenceRequest, InferenceResponse, T
 from charonia_runtime.core.streams import log_cut_stream
 from charonia_runtime.frontends.v2_http.answers import EVENTS, JSON, error_answer
 from charonia_runtime.frontends.v2_http.endpoint_load import FORMAT_FIELD, load_field
+from charonia_runtime.frontends.v2_http.logged_connection import AnsweringConnection
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.frontends.v2_http.traces import begin_trace
 from charonia_runtime.protocols.generate import decode_generate, encode_generate, generates_slowly
@@ -19,12 +20,11 @@ from charonia_runtime.protocols.json_limits import reads_slowly
 from charonia_runtime.protocols.model_version import parse_version
 from charonia_runtime.protocols.v2_documents import render_error
 from charonia_runtime.thread_pools import CODING, PooledCall
-from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import Request
 
 logger = logging.getLogger(__name__)
 
-_NOT_ONE_RESPONSE: Final = render_error(
+_NOT_ONE_RESPONSE: Final = (
     "generate expects model to produce exactly 1 response, use generate stream for model that generates various "
     "number of responses"
 )
@@ -40,16 +40,19 @@ class GenerateExchange:
     __slots__ = (
         "_connection", "_count", "_first", "_held", "_held_bytes", "_inference", "_model", "_producers", "_request",
         "_services", "_streams", "_trace", "_writing",
+        "failure", "request_id",
     )  # fmt: skip
 
     def __init__(
-        self, services: Services, connection: Connection, request: Request, model: str, *, streams: bool
+        self, services: Services, connection: AnsweringConnection, request: Request, model: str, *, streams: bool
     ) -> None:
         self._services = services
         self._connection = connection
         self._request = request
         self._model = model
         self._streams = streams
+        self.request_id = ""
+        self.failure = ""
         self._inference: InferenceRequest | None = None
         self._first = b""
         self._count = 0
@@ -188,6 +191,7 @@ class GenerateExchange:
             services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
         inference.flow = self
         self._inference = inference
+        self.request_id = inference.id
         if self._trace is not None:
             self._trace.note("HTTP_RECV_END", time.monotonic_ns())
             inference.trace = self._trace
@@ -215,7 +219,7 @@ class GenerateExchange:
         if not self._count:
             self._begin_answer(200)
         if not self._streams:
-            self._connection.send_chunk(self._first if self._count == 1 else _NOT_ONE_RESPONSE)
+            self._connection.send_chunk(self._first if self._count == 1 else self._fail(_NOT_ONE_RESPONSE))
         self._connection.end_stream()
         if self._trace is not None:
             self._trace.note("HTTP_SEND_END", time.monotonic_ns())
@@ -237,14 +241,19 @@ class GenerateExchange:
 
     def _encode(self, response: InferenceResponse) -> bytes:
         if response.error is not None:
-            return render_error(response.error.message)
+            return self._fail(response.error.message)
         try:
             return encode_generate(response, lambda: self._connection.exchange is self)
         except InferenceError as error:
-            return render_error(error.message)
+            return self._fail(error.message)
         except Exception:
             logger.exception("unexpected error while encoding a response of model '%s'", self._model)
-            return render_error("unexpected error while encoding the response")
+            return self._fail("unexpected error while encoding the response")
+
+    def _fail(self, message: str) -> bytes:
+        """Return the response that tells of an error, whatever the answer's status says."""
+        self.failure = message
+        return render_error(message)
 
     def _refuse(self, error: InferenceError) -> None:
         if self._connection.exchange is self:

@@ -18,6 +18,7 @@ from charonia_runtime.frontends.v2_http.compression import (
     content_of,
     decompression,
 )
+from charonia_runtime.frontends.v2_http.logged_connection import AnsweringConnection
 from charonia_runtime.frontends.v2_http.services import Services
 from charonia_runtime.frontends.v2_http.traces import begin_trace
 from charonia_runtime.protocols.json_limits import reads_slowly
@@ -27,7 +28,6 @@ from charonia_runtime.protocols.v2_json.header import Header, OutputForm
 from charonia_runtime.replies import SingleResponse
 from charonia_runtime.thread_pools import CODING
 from charonia_runtime.wires.http1.answer_writer import Buffer
-from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import Request
 from charonia_runtime.wires.short_texts import remembering_short
 
@@ -49,16 +49,20 @@ class InferExchange(SingleResponse):
     Refusals before the JSON is read are text/plain, then application/json, those of the execution text/plain again.
     """
 
+    failure = ""
+    """Errors have statuses of their own."""
     __slots__ = (
         "_connection", "_form", "_inference", "_leave", "_model", "_request", "_services", "_trace",
+        "request_id",
     )  # fmt: skip
 
-    def __init__(self, services: Services, connection: Connection, request: Request, model: str) -> None:
+    def __init__(self, services: Services, connection: AnsweringConnection, request: Request, model: str) -> None:
         super().__init__()
         self._services = services
         self._connection = connection
         self._request = request
         self._model = model
+        self.request_id = ""
         self._form: OutputForm | None = None
         self._inference: InferenceRequest | None = None
         self._trace: Trace | None = None
@@ -165,6 +169,7 @@ class InferExchange(SingleResponse):
         if services.header_filter:
             services.header_filter.forward(self._request.head.header_texts(), inference.parameters)
         self._inference = inference
+        self.request_id = inference.id
         if self._trace is not None:
             self._trace.note("HTTP_RECV_END", time.monotonic_ns())
             inference.trace = self._trace

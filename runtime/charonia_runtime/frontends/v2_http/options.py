@@ -11,6 +11,7 @@ from charonia_runtime.core.frontend import OptionError, option
 from charonia_runtime.core.restrictions import Restriction, parse_restrictions
 from charonia_runtime.core.streams import STREAM_BUFFER_BYTES
 from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
+from charonia_runtime.request_log import RequestLog
 from charonia_runtime.wires.http1.limits import Limits
 from charonia_runtime.wires.http1.listener import TlsFiles
 
@@ -73,6 +74,8 @@ class Options:
     """What clients must have one of; no flag of HTTP alone. None lets everybody in."""
     triton: FollowedTriton = field(default_factory=FollowedTriton)
     """The release whose rules apply where releases of Triton differ; no flag of HTTP alone."""
+    request_log: RequestLog = field(default_factory=RequestLog, compare=False)
+    """Is told of each request that is over; no flag of HTTP alone."""
 
     def __post_init__(self) -> None:
         if self.http_max_input_size <= 0:

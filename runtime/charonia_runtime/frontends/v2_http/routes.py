@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from typing import Any, Final
 
 from charonia_runtime.core.access import HEADER
@@ -16,8 +17,9 @@ from charonia_runtime.frontends.v2_http.answers import (
 from charonia_runtime.frontends.v2_http.asgi import Application, AsgiExchange
 from charonia_runtime.frontends.v2_http.generate import GenerateExchange
 from charonia_runtime.frontends.v2_http.infer import InferExchange
+from charonia_runtime.frontends.v2_http.logged_connection import AnsweringConnection, LoggedConnection
 from charonia_runtime.frontends.v2_http.services import Services
-from charonia_runtime.protocols.v2_documents import render_error
+from charonia_runtime.protocols.v2_documents import read_error, render_error
 from charonia_runtime.wires.http1.connection import Connection
 from charonia_runtime.wires.http1.messages import RefusedRequestError, Request
 from charonia_runtime.wires.short_texts import remembering_short
@@ -35,10 +37,13 @@ class Routes:
         self.tasks = set[asyncio.Task[None]]()
         self.answered = services.server.answers.of("http")
         self._inference = remembering_short(re.compile(services.prefixes.pattern + _INFERENCE).fullmatch)
+        self._request_log = services.request_log
         self._access_tokens = services.access_tokens
         self._restriction = services.restrictions.get("inference")
 
-    def begin(self, connection: Connection, request: Request) -> None:
+    def begin(self, connection: AnsweringConnection, request: Request) -> None:
+        if self._request_log.active:
+            connection = LoggedConnection(connection, request, self._request_log)
         match = self._inference(request.path)
         if match is None:
             request.path = self._services.prefixes.without(request.path)
@@ -68,6 +73,11 @@ class Routes:
         connection.exchange = exchange
         exchange.begin(version or "")
 
-    def refuse(self, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
+    def refuse(self, connection: Connection, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
         status, body = refusal_answer(refusal)
+        if self._request_log.active:
+            began_ns = time.monotonic_ns()
+            self._request_log.write(
+                "HTTP", "-", status, began_ns, sent=len(body), client=connection.client, error=read_error(body)
+            )
         return status, JSON, body

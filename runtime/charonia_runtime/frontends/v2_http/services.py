@@ -10,6 +10,7 @@ from charonia_runtime.core.server import InferenceServer
 from charonia_runtime.frontends.v2_http.options import Options
 from charonia_runtime.frontends.v2_http.prefixes import PathPrefixes
 from charonia_runtime.protocols.v2_json import RequestDecoder
+from charonia_runtime.request_log import RequestLog
 from charonia_runtime.wires.http1.limits import Limits
 
 
@@ -27,6 +28,7 @@ class Services:
     """How much of a stream may wait for its client."""
     access_tokens: AccessTokens | None
     """None lets everybody in."""
+    request_log: RequestLog
     newest_rules: bool
     """Whether requests are checked as Triton's releases after 2.51 do."""
 
@@ -41,5 +43,6 @@ class Services:
             options.prefixes(),
             options.stream_buffer_size,
             options.access_tokens,
+            options.request_log,
             options.triton.newest_rules,
         )

@@ -8,12 +8,14 @@ from typing import Final, Protocol
 
 from typing_extensions import override
 
+from charonia_runtime.wires.addresses import peer
 from charonia_runtime.wires.descriptors import RESERVE_SECONDS, Supply, close_longest_idle, supply_at
 from charonia_runtime.wires.http1.answer_writer import AnswerWriter, Buffer
 from charonia_runtime.wires.http1.half_closed import HalfClosedWatch
 from charonia_runtime.wires.http1.heads import KnownHeads
 from charonia_runtime.wires.http1.limits import LINGER_SECONDS, Limits
 from charonia_runtime.wires.http1.messages import (
+    Exchange,
     HandlerFailureError,
     RefusedRequestError,
     Request,
@@ -30,13 +32,6 @@ logger = logging.getLogger(__name__)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Exchange(Protocol):
-    """Whoever answers the connection's current request."""
-
-    def disconnected(self) -> None:
-        """The client is gone before the answer was complete."""
-
-
 class Handler(Protocol):
     """Where requests go: what a frontend brings."""
 
@@ -48,8 +43,8 @@ class Handler(Protocol):
     def begin(self, connection: "Connection", request: Request) -> None:
         """Answer the request, now or later. What it raises is logged and answered as HandlerFailureError."""
 
-    def refuse(self, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
-        """Status, header lines and body of the answer to a request that the connection refuses itself."""
+    def refuse(self, connection: "Connection", refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
+        """Return status, header lines and body of the answer to a request that the connection refuses itself."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -224,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._has_begun_stream:
             self.abort()
         else:
-            status, fields, body = self._handler.refuse(HandlerFailureError())
+            status, fields, body = self._handler.refuse(self, HandlerFailureError())
             self.answer(status, fields, [body])
 
     def _continue(self) -> None:
@@ -245,6 +240,11 @@ class Connection(asyncio.BufferedProtocol):
             resume()
         else:
             self._waiting_writers.append(resume)
+
+    @property
+    def client(self) -> str:
+        """The client's address, `host:port`; empty when it is not known any more."""
+        return peer(self._transport)
 
     @property
     def unsent_bytes(self) -> int:
@@ -379,8 +379,7 @@ class Connection(asyncio.BufferedProtocol):
         """Answer a request that is not read to its end, and take what still comes of it: a reset loses answers."""
         if self._transport is None:
             return
-        logger.debug("refused an HTTP request: %s", refusal)
-        status, fields, body = self._handler.refuse(refusal)
+        status, fields, body = self._handler.refuse(self, refusal)
         self._answered[status] += 1
         self._is_closing = True
         self._transport.resume_reading()

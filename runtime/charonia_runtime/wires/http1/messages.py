@@ -1,7 +1,8 @@
-"""HTTP messages: a request as it was read, the first line of an answer, and why a request is not read to its end."""
+"""HTTP messages: a request as it was read, the first line of its answer, and why one is not read to its end."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 _REASONS = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Not Allowed",
@@ -12,6 +13,13 @@ _STATUS_LINES = {
     for version in ("1.0", "1.1")
     for status, reason in _REASONS.items()
 }
+
+
+class Exchange(Protocol):
+    """Answers the current request of a connection."""
+
+    def disconnected(self) -> None:
+        """The client is gone before the answer was complete."""
 
 
 class RefusedRequestError(Exception):

@@ -42,6 +42,8 @@ class Connection:
         self.outbox = Outbox(wake, self._sent, self._drop, limits.unsent_bytes_at_most)
         self.streams: dict[int, Stream] = {}
         self.last_stream_id = 0
+        self.client = ""
+        """The address of the client, once the transport knows it."""
         self.is_closed = False
         self.is_dismissed = False
         self._keepalive = Keepalive(limits, now)

@@ -8,6 +8,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from charonia_runtime.wires.addresses import peer
 from charonia_runtime.wires.descriptors import RESERVE_SECONDS, Supply, close_longest_idle, supply_at
 from charonia_runtime.wires.http2 import errors
 from charonia_runtime.wires.http2.connection import Connection
@@ -51,6 +52,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment] # sockets have full transports
+        self.connection.client = peer(transport)
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is not None and ssl_object.selected_alpn_protocol() != "h2":
             self.abort()

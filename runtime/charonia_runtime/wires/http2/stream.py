@@ -50,6 +50,8 @@ class AnswerPath(Protocol):
 class RequestPath(Protocol):
     """Where a stream's request comes from: its `connection.Connection`."""
 
+    client: str
+
     def replenish(self, stream: "Stream") -> None: ...
 
     def reset(self, stream: "Stream", code: int) -> None: ...
@@ -85,6 +87,11 @@ class Stream:
         self.queue: deque[Buffer] | None = None
         self.is_queued = False
         self.resume: Callable[[], None] | None = None
+
+    @property
+    def client(self) -> str:
+        """The address of the client, `host:port`; empty where it is not known."""
+        return self._request_path.client
 
     def respond(self, head: bytes, parts: Sequence[Buffer], trailers: bytes) -> None:
         """

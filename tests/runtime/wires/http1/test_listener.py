@@ -52,7 +52,7 @@ class Handler:
     def disconnected(self) -> None:
         self.left += 1
 
-    def refuse(self, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
+    def refuse(self, _: Connection, refusal: RefusedRequestError) -> tuple[int, bytes, bytes]:
         return 400, b"", str(refusal).encode()
 
 

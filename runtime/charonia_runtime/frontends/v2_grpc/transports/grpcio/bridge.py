@@ -4,13 +4,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 from typing_extensions import override
 
 from charonia_runtime.frontends.v2_grpc.calls import Listener, Method, Methods, Parts
+from charonia_runtime.frontends.v2_grpc.logged_call import CANCELLED
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
 from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode
 
@@ -25,7 +28,6 @@ class Bridge(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is untyped
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
-        self._unknown = grpc.stream_stream_rpc_method_handler(_refuse_unknown)
 
     @override
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
@@ -34,13 +36,18 @@ class Bridge(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is untyped
         if handler is None:
             method = self._methods.find(path)
             if method is None:
-                return self._unknown
+                return grpc.stream_stream_rpc_method_handler(partial(self._refuse_unknown, path))
             handler = self._handlers[path] = _handler(method)
         return handler
 
+    async def _refuse_unknown(self, path: str, _requests: object, context: grpc.aio.ServicerContext) -> None:
+        self._methods.tell_unknown(path, Status(StatusCode.UNIMPLEMENTED), _address(context))
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
 
-async def _refuse_unknown(_requests: object, context: grpc.aio.ServicerContext) -> None:
-    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
+
+def _address(context: grpc.aio.ServicerContext) -> str:
+    """`host:port` of the client, which grpc writes as `ipv6:%5B::1%5D:1234`."""
+    return unquote(context.peer().partition(":")[2])
 
 
 def _handler(method: Method) -> grpc.RpcMethodHandler:
@@ -79,6 +86,10 @@ class BridgedCall:
         self._may_read.set()
         self._status: Status | None = None
         self._over = False
+
+    @property
+    def client(self) -> str:
+        return _address(self._context)
 
     @property
     def is_open(self) -> bool:
@@ -123,6 +134,7 @@ class BridgedCall:
     async def open(self, method: Method) -> Listener | None:
         """The call's listener; None when there is none and the call ended well."""
         if method.refusal is not None and (refused := method.refusal(self.metadata)):
+            method.tell_refusal(refused, self.client)
             await self._abort(refused)
         listener = method.open(self)
         if listener is None and self._status is not None and self._status is not OK:
@@ -142,7 +154,7 @@ class BridgedCall:
                 reader.cancel()
             if self._status is None:
                 self._count(StatusCode.CANCELLED)
-                listener.aborted()
+                listener.aborted(CANCELLED)
             for waiting in self._outgoing:
                 if callable(waiting):
                     waiting()

@@ -8,6 +8,7 @@ from typing import Final
 from typing_extensions import override
 
 from charonia_runtime.frontends.v2_grpc.calls import Buffer, Listener, Method, Parts
+from charonia_runtime.frontends.v2_grpc.logged_call import CANCELLED
 from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode, status_of, unexpected
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import HEAD, TRAILERS, refusal_block, trailers_block
 from charonia_runtime.frontends.v2_grpc.transports.http2.compression import (
@@ -55,6 +56,10 @@ class Exchange:
         self._deadline: asyncio.TimerHandle | None = None
         if head.timeout_seconds is not None:
             self._deadline = asyncio.get_running_loop().call_later(head.timeout_seconds, self._expire)
+
+    @property
+    def client(self) -> str:
+        return self._stream.client
 
     # --- what the call is told to do ---
 
@@ -116,16 +121,16 @@ class Exchange:
         self._method.answered[StatusCode.CANCELLED.name] += 1
         if self._compressed is not None:
             self._compressed.drop()
-        self._abort(listener)
+        self._abort(listener, CANCELLED)
 
     # --- within ---
 
     @staticmethod
-    def _abort(listener: Listener | None) -> None:
+    def _abort(listener: Listener | None, status: Status) -> None:
         if listener is None:
             return
         try:
-            listener.aborted()
+            listener.aborted(status)
         except Exception as error:  # noqa: BLE001 the call is over: nobody is told but the log
             unexpected(error)
 
@@ -135,8 +140,10 @@ class Exchange:
     def _refuse(self, status: Status) -> None:
         """End a call whose client broke the rules, or whose listener failed."""
         listener = self._listener
+        if listener is None and self._stream.is_open:
+            self._method.tell_refusal(status, self.client)
         self.end(status)
-        self._abort(listener)
+        self._abort(listener, status)
 
     def _let_go(self) -> None:
         self._listener = None

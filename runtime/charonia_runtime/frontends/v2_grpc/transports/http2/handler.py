@@ -30,10 +30,12 @@ class Handler:
             head = stream.head.note = read_head(stream.head, self._methods, compresses=self._compresses)
         method = head.method
         if method is None:
+            self._methods.tell_unknown(stream.head.path.decode("latin-1"), head.status, stream.client)
             return Refusal(stream, head.answer, head.text)
         refusal = method.refusal(head.metadata) if method.refusal is not None else None
         if refusal is not None:
             method.answered[refusal.code.name] += 1
+            method.tell_refusal(refusal, stream.client)
             return Refusal(stream, refusal_block(refusal))
         if method.is_unary:
             return UnaryExchange(stream, head, method, self._level)

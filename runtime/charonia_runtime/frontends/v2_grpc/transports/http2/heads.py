@@ -9,7 +9,7 @@ from typing import Final
 
 from charonia_runtime.frontends.v2_grpc.calls import Method, Methods
 from charonia_runtime.frontends.v2_grpc.metadata import Metadata
-from charonia_runtime.frontends.v2_grpc.status import Status, StatusCode
+from charonia_runtime.frontends.v2_grpc.status import OK, Status, StatusCode
 from charonia_runtime.frontends.v2_grpc.transports.http2.blocks import (
     no_call_block,
     refusal_block,
@@ -42,6 +42,8 @@ class CallHead:
     answer: bytes = b""
     text: bytes = b""
     """What goes with the answer to what is no call of gRPC at all."""
+    status: Status = OK
+    """What the log calls the answer."""
     method: Method | None = None
     timeout_seconds: float | None = None
     encoding: str = ""
@@ -52,16 +54,17 @@ def read_head(head: RequestHead, methods: Methods, *, compresses: bool) -> CallH
     """What `head` asks for; with `compresses`, answers are compressed for clients that accept it."""
     fields = dict(reversed(head.fields))  # the first of each name
     if head.method != b"POST":
-        return _answered(no_call_block(405), b"gRPC is served here: calls are POST requests\n")
+        return _no_call(405, "gRPC is served here: calls are POST requests")
     if _CONTENT_TYPE.fullmatch(fields.get(b"content-type", b"")) is None:
-        return _answered(no_call_block(415), b"gRPC is served here: content-type must be application/grpc\n")
+        return _no_call(415, "gRPC is served here: content-type must be application/grpc")
     method = methods.find(head.path.decode("latin-1"))
     if method is None:
-        return _answered(refusal_block(Status(StatusCode.UNIMPLEMENTED)))
+        status = Status(StatusCode.UNIMPLEMENTED)
+        return CallHead(Metadata(()), refusal_block(status), status=status)
     encoding = fields.get(b"grpc-encoding", b"").decode("latin-1")
     if encoding not in {"", IDENTITY, *ENCODINGS}:
-        text = f"messages compressed with '{encoding[:64]}' are not understood"
-        return _answered(unknown_encoding_block(Status(StatusCode.UNIMPLEMENTED, text)))
+        status = Status(StatusCode.UNIMPLEMENTED, f"messages compressed with '{encoding[:64]}' are not understood")
+        return CallHead(Metadata(()), unknown_encoding_block(status), status=status)
     try:
         return CallHead(
             Metadata(_pairs(head)),
@@ -73,11 +76,13 @@ def read_head(head: RequestHead, methods: Methods, *, compresses: bool) -> CallH
             else "",
         )
     except CallError as error:
-        return _answered(refusal_block(error.status))
+        return CallHead(Metadata(()), refusal_block(error.status), status=error.status)
 
 
-def _answered(block: bytes, text: bytes = b"") -> CallHead:
-    return CallHead(Metadata(()), block, text)
+def _no_call(http_status: int, text: str) -> CallHead:
+    """The answer to what is no call of gRPC at all."""
+    status = Status(StatusCode.UNIMPLEMENTED, text)
+    return CallHead(Metadata(()), no_call_block(http_status), f"{text}\n".encode(), status)
 
 
 def _timeout(text: bytes | None) -> float | None:
