@@ -178,7 +178,6 @@ class Cluster:
                 body=body,
                 auth_settings=["BearerToken"],
                 _preload_content=False,
-                _return_http_data_only=True,
                 _request_timeout=_TIMEOUT_SECONDS,
             )
             document: JSON = json.loads(answer.data)

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import itertools
+import time
 from pathlib import Path
 
 import kopf
@@ -10,6 +11,7 @@ import pytest
 
 from charonia_operator import handlers
 from charonia_operator.handlers import Forever, configure, registry, watch_over
+from charonia_operator.identity import Account
 from charonia_operator.naming import OURS, POD
 from charonia_operator.resources import kinds
 
@@ -20,6 +22,13 @@ class Told:
         self.lists = 0
         self.ailing = ""
         self.unwatched = ""
+        self.calls = []
+
+    def start(self):
+        self.calls.append("start")
+
+    def stop(self, seconds):
+        self.calls.append(seconds)
 
     def listed(self):
         self.lists += 1
@@ -154,6 +163,52 @@ async def test_a_process_without_watches_ends(monkeypatch):
 
     with pytest.raises(EndedError):
         await asyncio.wait_for(watch_over(Told()), 5)
+
+
+@pytest.mark.parametrize(("late", "seconds"), [(False, 30.0), (True, 0.1)])
+async def test_a_loop_that_hangs_ends_the_process(monkeypatch, late, seconds):
+    monkeypatch.setattr(handlers, "_WATCHDOG_SECONDS", 0.01)
+    monkeypatch.setattr(handlers, "_LONGEST_LAG_SECONDS", seconds)
+    monkeypatch.setattr(handlers.os, "_exit", ending)
+    watchdog = asyncio.create_task(watch_over(Told()))
+    await asyncio.sleep(0)
+
+    time.sleep(0.5)  # noqa: ASYNC251 - as a call that blocks would
+    await asyncio.sleep(0.02)
+    await asyncio.wait([watchdog], timeout=0.05)
+
+    assert watchdog.done() is late
+    watchdog.cancel()
+    with pytest.raises(EndedError if late else asyncio.CancelledError):
+        await watchdog
+
+
+async def test_from_start_to_stop():
+    """The workers begin when kopf does, and have some seconds for their end."""
+    told, settings = Told(), kopf.OperatorSettings()
+    built = {handler.fn.__name__: handler.fn for handler in registry(told)._activities.get_all_handlers()}
+
+    await built["start"](settings=settings)
+    assert told.calls == ["start"]
+    assert settings.peering.standalone
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "watchdog"]
+    await built["stop"]()
+    await asyncio.sleep(0)
+
+    assert told.calls == ["start", 8.0]
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "watchdog"]
+
+
+async def test_who_the_operator_is(monkeypatch):
+    """In a cluster its service account with the token of now; elsewhere whoever the kubeconfig names."""
+    built = {handler.fn.__name__: handler.fn for handler in registry(Told())._activities.get_all_handlers()}
+    monkeypatch.setattr(handlers.kopf, "login_with_kubeconfig", lambda **arguments: arguments)
+    monkeypatch.setattr(handlers, "token", lambda: "t")
+    monkeypatch.setattr(handlers, "service_account", lambda: Account("https://a", "/ca.crt"))
+
+    assert await built["login"]() == kopf.ConnectionInfo(server="https://a", ca_path="/ca.crt", token="t")
+    monkeypatch.setattr(handlers, "service_account", lambda: None)
+    assert await built["login"](logger=1) == {"logger": 1}
 
 
 def test_nothing_that_blocks_runs_on_the_loop():

@@ -43,9 +43,13 @@ def test_the_first_one_leads():
     for _ in range(20):
         assert rivals.step("a", "b") == ["a"]
     spec = rivals.cluster.named("Lease", "charonia")["spec"]
-    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("a", 1)
-    assert spec["acquireTime"] == "at 2.0"
-    assert spec["renewTime"] == "at 40.0"
+    assert spec == {
+        "holderIdentity": "a",
+        "leaseTransitions": 1,
+        "leaseDurationSeconds": 12,
+        "acquireTime": "at 2.0",
+        "renewTime": "at 40.0",
+    }
 
 
 def test_another_one_takes_over_and_the_first_one_had_stopped_before():

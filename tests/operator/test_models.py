@@ -307,6 +307,22 @@ def test_the_worst_state_counts():
     assert (summary.ready, summary.total) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("states", "worst"),
+    [
+        (["Ready", "Loading"], "Loading"),
+        (["Loading", "Unloading"], "Unloading"),
+        (["Unloading", "Unavailable"], "Unavailable"),
+    ],
+)
+def test_which_state_is_worse(states, worst):
+    """Whatever pod is asked first."""
+    pods = [PodModels((ModelState("a", "1", state),)) for state in states]
+
+    for reports in (pods, pods[::-1]):
+        assert [model.state for model, _ in summarize(reports).models] == [worst]
+
+
 def test_more_models_than_a_status_holds():
     many = tuple(ModelState(f"m{number}", "1", "Ready") for number in range(600))
 

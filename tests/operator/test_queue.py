@@ -1,7 +1,10 @@
+import threading
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from charonia_operator.queue import Need, WorkQueue
+from tests.support.operator_process import eventually
 
 A, B = ("default", "a"), ("default", "b")
 
@@ -106,10 +109,20 @@ def test_a_pass_can_ask_for_another():
     assert queue.take(wait=False) == A
 
 
-def test_stop_wakes_the_workers():
-    queue, _ = a_queue()
-    queue.stop()
+def test_what_comes_wakes_one_worker_and_stop_wakes_them_all():
+    queue, taken = WorkQueue(), []
+    threads = [threading.Thread(target=lambda: taken.append(queue.take()), daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(queue._changed._waiters) == 3)
 
+    queue.add(A)
+    eventually(lambda: taken == [A])
+    queue.stop()
+    for thread in threads:
+        thread.join(10)
+
+    assert taken == [A, None, None]
     assert queue.take() is None
 
 

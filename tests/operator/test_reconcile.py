@@ -655,6 +655,9 @@ def copying(name="model-sync"):
     [
         (CopyProgress("Downloading", 80 << 30, 20 << 30), "simple-1: 20.0 GiB of 80.0 GiB (25 %)."),
         (CopyProgress("Downloading", 1000, 999), "simple-1: 999 B of 1000 B (99 %)."),
+        (CopyProgress("Downloading", 3 << 20, 1024), "simple-1: 1.0 KiB of 3.0 MiB (0 %)."),
+        (CopyProgress("Downloading", 1 << 50, 3 << 40), "simple-1: 3.0 TiB of 1024.0 TiB (0 %)."),
+        (CopyProgress("Downloading", 8, 9), "simple-1: 9 B of 8 B (100 %)."),
         (CopyProgress("Downloading", 0, 0), "simple-1: Downloading."),
         (CopyProgress("Verifying", 9, 9), "simple-1: Verifying."),
     ],
@@ -824,6 +827,22 @@ def test_conditions_of_the_route(parents, reason):
     world.go()
 
     assert world.condition("RouteReady")["reason"] == reason
+
+
+@pytest.mark.parametrize("kind", ["HTTPRoute", "GRPCRoute"])
+def test_each_route_counts(kind):
+    gateway = {"parentRefs": [{"name": "a"}]}
+    world = World().ask(networking={"gateway": gateway, "hostnames": ["a.b"], "grpcHostnames": ["c.b"]})
+    world.go()
+    for each in ("HTTPRoute", "GRPCRoute"):
+        refused = {"type": "ResolvedRefs", "status": "False", "reason": "BackendNotFound", "message": "none"}
+        accepted = {"type": "Accepted", "status": "True"}
+        parents = [{"conditions": [accepted, *([refused] if each == kind else [])]}]
+        world.cluster.add({**world.cluster.named(each), "status": {"parents": parents}})
+    world.go()
+
+    condition = world.condition("RouteReady")
+    assert (condition["status"], condition["reason"], condition["message"]) == ("False", "BackendNotFound", "none")
 
 
 def test_times_of_transitions():
