@@ -280,7 +280,9 @@ def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositori
     """Raises InferenceError when the options ask for what cannot be had."""
     environment = options.environment
     cuda = InterprocessMemory() if environment.gpus else None
-    shared_memory = SharedMemoryRegistry(options.shared_memory, cuda=cuda)
+    shared_memory = SharedMemoryRegistry(
+        options.shared_memory, cuda=cuda, newest_rules=options.engine.triton.newest_rules
+    )
     return Engine(
         replace(options.engine, model_repositories=repositories.directories),
         partial(load_backend, directory=Path(options.engine.backend_directory)),
@@ -296,6 +298,7 @@ def _make_engine(options: ServeOptions, log: Log, repositories: RemoteRepositori
         shared_memory=shared_memory,
         settings=partial(SettingsStore, log, options.trace.start, tracer=tracer),
         resolve_memory=shared_memory.resolve,
+        hold_regions=shared_memory.hold,
         cache=options.cache.make(options.compatibility.cache_directory, {"redis": environment.redis_credentials}),
         first_responses=options.count_first_responses,
         tracing=tracer,

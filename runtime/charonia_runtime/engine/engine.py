@@ -38,6 +38,7 @@ from charonia_runtime.engine.execution.copies import LoadCopy, ModelCopy
 from charonia_runtime.engine.execution.timed_model import TimedModel
 from charonia_runtime.engine.execution.walked_model import WalkedModel
 from charonia_runtime.engine.extensions import EXTENSIONS
+from charonia_runtime.engine.held_regions import HoldRegions, hold_nothing
 from charonia_runtime.engine.inner_server import InnerServer
 from charonia_runtime.engine.lifecycle.backend_search import LoadBackend, find_backend
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
@@ -74,6 +75,7 @@ class Engine:
         shared_memory: SharedMemory,
         settings: MakeSettings,
         resolve_memory: MemoryResolver | None = None,
+        hold_regions: HoldRegions = hold_nothing,
         cache: ResponseCache | None = None,
         first_responses: bool = False,
         tracing: Tracing = NO_TRACING,
@@ -101,6 +103,7 @@ class Engine:
         self._load_backend = load_backend
         self._load_copy = load_copy
         self._resolve_memory = resolve_memory
+        self._hold_regions = hold_regions
         self._cache = cache
         self._first_responses = first_responses
         self._gpus = gpus
@@ -207,7 +210,7 @@ class Engine:
                 f"{request.error_prefix}Server is stopping, scheduler for model has stopped accepting new inference "
                 "requests"
             )
-        self._submit(request)
+        self._hold_regions(request, self._submit)
 
     def _submit(self, request: InferenceRequest) -> None:
         """Whoever asks: models that call models go on until everything is drained."""
@@ -239,10 +242,8 @@ class Engine:
         self._refuse_when_stopping()
         if self._retiring or not self._started:
             return False
-        if not self._options.strict_readiness:
-            return True
-        if self._missing:
-            return False
+        if self._missing or not self._options.strict_readiness:
+            return not self._options.strict_readiness
         if not (self._options.steady_readiness and self._settled_once):
             self._settled_once = self._registry.all_settled()
         if not (self._settled_once and self._registry.all_alive()):

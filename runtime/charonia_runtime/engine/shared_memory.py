@@ -1,10 +1,11 @@
 """
 Regions of shared memory that clients register, and the pieces of them that requests name.
 
-What a reference resolves to (a `memoryview`, or a `DeviceBuffer` on a GPU) is the lease of its mapping: unregistering
-only forgets the region, and the memory is unmapped once the last view of a request in flight is gone. So requests
-resolve inputs and outputs when they are accepted and keep the views until they are answered; nothing has to be pinned
-or released.
+What a reference resolves to (a `memoryview`, or a `DeviceBuffer` on a GPU) is the lease of its mapping: the memory is
+unmapped once the last view of a request in flight is gone. So requests resolve inputs and outputs when they are
+accepted and keep the views until they are answered. What clients see of it is counted: a region that is unregistered
+while requests use it stays listed, and its name taken, until the last of them is answered, as in the newest Triton. In
+2.51 it cannot be unregistered then.
 
 Clients own the objects and may write to them or truncate them at any time. The size is looked up again whenever a
 piece is resolved, so a truncated object is an error of that request. A client that truncates between that moment and
@@ -20,6 +21,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -34,8 +36,10 @@ from charonia_runtime.core.errors import (
     UnsupportedError,
 )
 from charonia_runtime.core.frontend import option
+from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.server import CudaRegion, SystemRegion
 from charonia_runtime.core.tensor import SharedMemoryRef
+from charonia_runtime.engine.held_regions import HeldRegions, Submit, regions_of
 
 _RESERVED_PREFIX = "triton_python_backend_shm_region_"
 _MAXIMUM = 2**64 - 1
@@ -72,10 +76,12 @@ class CudaMemory(Protocol):
 class _SystemMapping:
     """One mapped region: its description, and the views that pieces are cut from."""
 
-    __slots__ = ("_mapping", "_readonly", "_writable", "region")
+    __slots__ = ("_mapping", "_readonly", "_writable", "is_leaving", "region", "users")
 
     def __init__(self, region: SystemRegion, mapping: mmap.mmap) -> None:
         self.region = region
+        self.users = 0
+        self.is_leaving = False
         self._mapping = mapping
         self._writable = memoryview(mapping)
         self._readonly = self._writable.toreadonly()
@@ -91,10 +97,12 @@ class _SystemMapping:
 class _CudaMapping:
     """One opened CUDA region. Clients may write to it at any time, but its size cannot change."""
 
-    __slots__ = ("_memory", "region")
+    __slots__ = ("_memory", "is_leaving", "region", "users")
 
     def __init__(self, region: CudaRegion, memory: DeviceBuffer) -> None:
         self.region = region
+        self.users = 0
+        self.is_leaving = False
         self._memory = memory
 
     def piece(self, offset: int, byte_size: int, *, writable: bool) -> DeviceBuffer:  # noqa: ARG002 - devices know no such thing
@@ -118,7 +126,10 @@ class SharedMemoryRegistry:
         *,
         cuda: CudaMemory | None = None,
         directory: Path = Path("/dev/shm"),  # noqa: S108  POSIX names it
+        newest_rules: bool = True,
     ) -> None:
+        """With `newest_rules` a region may be unregistered while requests use it."""
+        self._newest_rules = newest_rules
         self._allowed = options.allow_client_shm
         self._cuda = cuda
         self._directory = directory
@@ -190,7 +201,30 @@ class SharedMemoryRegistry:
             raise _out_of_bounds(mapping.region, offset, byte_size)
         return mapping.piece(offset, byte_size, writable=writable)
 
+    def hold(self, request: InferenceRequest, submit: Submit) -> None:
+        """Submit a request, and keep the regions that it names registered until it is answered (`HoldRegions`)."""
+        mappings = self._mappings
+        names = [name for name in regions_of(request) if name in mappings] if mappings else ()
+        if not names:
+            submit(request)
+            return
+        for name in names:
+            mappings[name].users += 1
+        held = HeldRegions(request, partial(self._release, names))
+        try:
+            submit(request)
+        except BaseException:
+            held.refused()
+            raise
+
     # --- parts ---
+
+    def _release(self, names: Sequence[str]) -> None:
+        for name in names:
+            mapping = self._mappings[name]
+            mapping.users -= 1
+            if mapping.is_leaving and not mapping.users:
+                del self._mappings[name]
 
     def _check_allowed(self) -> None:
         if not self._allowed:
@@ -217,12 +251,25 @@ class SharedMemoryRegistry:
         return [mapping.region]
 
     def _forget(self, kind: type[_Region], name: str) -> None:
+        """Unregister one region, or all. Raises InternalError for those in use where old rules hold; others go."""
         self._check_allowed()
-        names = [name] if name else list(self._mappings)
-        for known in names:
+        in_use: list[str] = []
+        for known in [name] if name else sorted(self._mappings):
             mapping = self._mappings.get(known)
-            if mapping is not None and isinstance(mapping.region, kind):
+            if mapping is None or not isinstance(mapping.region, kind):
+                continue
+            if not mapping.users:
                 del self._mappings[known]
+            elif self._newest_rules:
+                mapping.is_leaving = True
+            else:
+                in_use.append(known)
+        if in_use and name:
+            raise InternalError(f"Cannot unregister shared memory region '{name}', it is currently in use.")
+        if in_use:
+            word = "system" if kind is SystemRegion else "cuda"
+            listed = "".join(f"{known} ," for known in in_use)
+            raise InternalError(f"Failed to unregister the following {word} shared memory regions: {listed}")
 
 
 def _object_name(name: str, key: str) -> str:

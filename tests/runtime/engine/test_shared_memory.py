@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from charonia_runtime.core.datatypes import DataType
 from charonia_runtime.core.errors import (
     AlreadyExistsError,
     InferenceError,
@@ -16,11 +17,13 @@ from charonia_runtime.core.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from charonia_runtime.core.request import InferenceResponse
 from charonia_runtime.core.server import CudaRegion, SystemRegion
-from charonia_runtime.core.tensor import SharedMemoryRef
+from charonia_runtime.core.tensor import SharedMemoryRef, Tensor
 from charonia_runtime.cuda.regions import InterprocessMemory
 from charonia_runtime.engine.shared_memory import SharedMemoryOptions, SharedMemoryRegistry
 from tests.support.cuda_runtime import PEER_HANDLE, FakeGpus
+from tests.support.requests import a_request
 
 PAGE = mmap.PAGESIZE
 HANDLE = PEER_HANDLE
@@ -390,6 +393,63 @@ async def test_memory_stays_mapped_until_the_last_request_ends(registry, objects
     assert mapped(objects / "area") == 0
     assert open_descriptors() == before - 1
     assert (objects / "area").read_bytes()[:4] == b"late"
+
+
+def using(name):
+    return a_request("m", {"A": Tensor("A", DataType.UINT8, (1,), SharedMemoryRef(name, 1))})
+
+
+async def test_a_region_in_use_stays_listed_until_its_last_request_ends(registry):
+    await registry.register_system("region", "/area", 0, PAGE)
+    requests, submitted = [using("region"), using("region"), using("nothing")], []
+    for request in requests:
+        registry.hold(request, submitted.append)
+    assert submitted == requests
+
+    await registry.unregister_system("region")
+    for request in requests[:2]:
+        assert [region.name for region in await registry.system_regions()] == ["region"]
+        with pytest.raises(AlreadyExistsError):
+            await registry.register_system("region", "/area", 0, PAGE)
+        request.sink.send(InferenceResponse("m", 1, final=False))
+        assert len(await registry.system_regions()) == 1
+        request.sink.send(InferenceResponse("m", 1))
+    assert await registry.system_regions() == []
+    await registry.register_system("region", "/area", 0, PAGE)
+
+
+async def test_a_request_that_is_refused_uses_no_region(registry):
+    await registry.register_system("region", "/area", 0, PAGE)
+    request = using("region")
+    sink = request.sink
+
+    def refuse(_):
+        raise InvalidArgumentError("no")
+
+    with pytest.raises(InvalidArgumentError):
+        registry.hold(request, refuse)
+    assert request.sink is sink
+    await registry.unregister_system("region")
+    assert await registry.system_regions() == []
+
+
+async def test_old_releases_unregister_no_region_in_use(objects):
+    registry = SharedMemoryRegistry(directory=objects, newest_rules=False)
+    await registry.register_system("region", "/area", 0, PAGE)
+    request = using("region")
+    registry.hold(request, lambda _: None)
+
+    with pytest.raises(
+        InternalError, match=r"Cannot unregister shared memory region 'region', it is currently in use\."
+    ):
+        await registry.unregister_system("region")
+    await registry.register_system("other", "/area", 0, PAGE)
+    with pytest.raises(InternalError, match=r"^Failed to unregister the following system .* regions: region ,$"):
+        await registry.unregister_system()
+    request.sink.send(InferenceResponse("m", 1))
+    assert len(await registry.system_regions()) == 1
+    await registry.unregister_system("region")
+    assert await registry.system_regions() == []
 
 
 async def test_a_name_can_be_reused_while_its_old_memory_is_in_use(registry):
