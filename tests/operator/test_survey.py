@@ -52,6 +52,32 @@ def test_a_namespace_that_is_gone_stops_only_itself():
     assert not survey.incomplete
 
 
+def test_what_is_left_out_is_said_once(caplog):
+    survey = a_survey("a", "b")
+    survey.look()
+    assert caplog.messages == []
+
+    survey.cluster.closed = {"a"}
+    survey.look()
+    survey.look()
+    assert caplog.messages == [
+        "namespace a is left out until it can be read: may not be listed", "namespaces that are watched now: b"
+    ]  # fmt: skip
+
+    caplog.clear()
+    survey.cluster.closed, survey.cluster.closed_kinds = {"a"}, {"Deployment"}
+    survey.look()
+    survey.look()
+    assert [sorted(message.partition(": ")[2].split(", ")) for message in caplog.messages] == [
+        ["a", "b"], ["deployments in a"]
+    ]  # fmt: skip
+
+    caplog.clear()
+    survey.cluster.closed = set()
+    survey.look()
+    assert caplog.messages == ["what may not be listed: nothing any more"]
+
+
 def test_no_namespace_can_be_read():
     survey = a_survey("a", "b")
     survey.cluster.closed = {"a", "b"}
