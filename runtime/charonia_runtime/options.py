@@ -84,7 +84,7 @@ def parse_serve(arguments: Sequence[str], variables: Mapping[str, str]) -> Serve
     environment = Environment.read(variables)
     frontends = {name: parsed.values[module.Options] for name, module in _frontends().items()}
     return ServeOptions(
-        engine=engine,
+        engine=replace(engine, stream_buffer_size=frontends["v2_http"].stream_buffer_size),
         access=parsed.get(AccessOptions),
         log=parsed.get(LogOptions),
         trace=replace(parsed.get(TraceOptions), span_batches=environment.span_batches),

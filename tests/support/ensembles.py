@@ -18,6 +18,7 @@ from charonia_runtime.core.errors import InferenceError
 from charonia_runtime.core.request import InferenceRequest, InferenceResponse
 from charonia_runtime.core.scheduling import Ensemble, EnsembleStep
 from charonia_runtime.core.statistics import ExecutionTimes
+from charonia_runtime.core.streams import STREAM_BUFFER_BYTES
 from charonia_runtime.core.tensor import Tensor
 from charonia_runtime.engine.ensembles.composition import is_decoupled
 from charonia_runtime.engine.ensembles.model import EnsembleModel
@@ -108,13 +109,21 @@ class ComposingModel(FakeModel):
 class Bench:
     """An ensemble made of `ComposingModel`s, by name."""
 
-    def __init__(self, config: ModelConfig, *models: ModelConfig, labels: Labels | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        *models: ModelConfig,
+        labels: Labels | None = None,
+        most_waiting_bytes: int = STREAM_BUFFER_BYTES,
+    ) -> None:
         self.models = {model.name: ComposingModel(model) for model in models}
         ensemble = config.scheduling
         assert isinstance(ensemble, Ensemble)
         config = replace(config, decoupled=is_decoupled(ensemble, {model.name: model for model in models}))
         copies = [self.models[step.model_name] for step in ensemble.steps]
-        self.model = EnsembleModel(config, ensemble, 3, copies, labels=labels or {})
+        self.model = EnsembleModel(
+            config, ensemble, 3, copies, labels=labels or {}, most_waiting_bytes=most_waiting_bytes
+        )
 
     def submit(self, inputs: Arrays | None = None, **fields: Any) -> InferenceRequest:
         request = a_request("pipeline", {"X": ROW} if inputs is None else inputs, **fields)

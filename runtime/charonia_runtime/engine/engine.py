@@ -380,7 +380,10 @@ class Engine:
             custom_metrics=self.custom_metrics,
         )
         if isinstance(polled.config.scheduling, Ensemble):
-            return await EnsembleModel.load(files, polled.config, self._bind, resolve_memory=self._resolve_memory)
+            most = self._options.stream_buffer_size
+            return await EnsembleModel.load(
+                files, polled.config, self._bind, resolve_memory=self._resolve_memory, most_waiting_bytes=most
+            )
         backend_class, config = await LOADING.run(
             partial(find_backend, polled.config, files, Path(self._options.backend_directory), self._load_backend)
         )

@@ -7,6 +7,7 @@ from enum import Enum
 from charonia_runtime.core.errors import InvalidArgumentError
 from charonia_runtime.core.followed_triton import FollowedTriton, parse_followed_triton
 from charonia_runtime.core.frontend import OptionError, option
+from charonia_runtime.core.streams import STREAM_BUFFER_BYTES
 
 EVERY_MODEL = "*"
 """The value of `--load-model` that stands for all models of the repositories."""
@@ -114,6 +115,8 @@ class EngineOptions:
         (), "Setting of one backend, or of all. May be given several times.", metavar="<backend>,<setting>=<value>"
     )
     min_supported_compute_capability: float = option(6.0, "Least CUDA compute capability of the GPUs to use.")
+    stream_buffer_size: int = field(default=STREAM_BUFFER_BYTES)
+    """How many bytes of responses may wait for a step of an ensemble; no flag of the engine alone."""
 
     def __post_init__(self) -> None:
         if self.model_control_mode.lower() not in {mode.value for mode in ControlMode}:

@@ -56,13 +56,25 @@ class Crew:
 
     __slots__ = (
         "_outputs", "_reshaped_inputs", "batches", "decoupled", "finisher", "graph", "inputs", "labels", "members",
-        "name", "statistics", "version",
+        "most_waiting_bytes", "name", "statistics", "version",
     )  # fmt: skip
 
     def __init__(
-        self, config: ModelConfig, ensemble: Ensemble, version: int, copies: Sequence[ModelCopy], labels: Labels
+        self,
+        config: ModelConfig,
+        ensemble: Ensemble,
+        version: int,
+        copies: Sequence[ModelCopy],
+        labels: Labels,
+        *,
+        most_waiting_bytes: int,
     ) -> None:
-        """`copies` are the models of the steps, `labels` those of the ensemble's own files."""
+        """
+        `copies` are the models of the steps, `labels` those of the ensemble's own files.
+
+        A decoupled step that sends more while as many bytes wait for a limit fails its request.
+        """
+        self.most_waiting_bytes = most_waiting_bytes
         most = ensemble.max_inflight_requests
         self.name = config.name
         self.version = version

@@ -4,7 +4,13 @@ import time
 from collections.abc import Callable
 
 from charonia_runtime.core.device import DeviceBuffer
-from charonia_runtime.core.errors import CancelledError, InferenceError, InternalError, InvalidArgumentError
+from charonia_runtime.core.errors import (
+    CancelledError,
+    InferenceError,
+    InternalError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from charonia_runtime.core.request import (
     InferenceRequest,
     InferenceResponse,
@@ -28,7 +34,7 @@ class Flight:
 
     __slots__ = (
         "_computed", "_crew", "_delivery", "_failure", "_held", "_landed", "_over", "_propagation", "_regions",
-        "_running", "_start_ns", "_waiting", "request",
+        "_running", "_start_ns", "_waiting", "_waiting_bytes", "request",
     )  # fmt: skip
 
     def __init__(self, request: InferenceRequest, plan: Plan, crew: Crew, landed: Callable[["Flight"], None]) -> None:
@@ -40,6 +46,8 @@ class Flight:
         """Everything that has not ended; without a request while a limit holds it back."""
         self._waiting = 0
         """How much of it a limit holds back."""
+        self._waiting_bytes = 0
+        """Bytes that steps made for these."""
         self._held: list[Callable[[], None]] = []
         """Decoupled steps that wait until their last responses were taken on."""
         self._computed = [0, 0, 0]
@@ -79,6 +87,8 @@ class Flight:
             self._step_failed(run, response.error)
         elif response.flag_only or self._is_doomed(run):
             self._finish_if_done()
+        elif self._member(run).decoupled and self._waiting_bytes > self._crew.most_waiting_bytes:
+            self._step_failed(run, self._too_far_ahead(run))
         else:
             values = self._values(run, response)
             self._advance(self._propagation.receive(run, values, decoupled=self._member(run).decoupled))
@@ -93,6 +103,7 @@ class Flight:
     def admit(self, run: StepRun) -> None:
         """A limit lets a step run that had to wait."""
         self._waiting -= 1
+        self._waiting_bytes -= run.made_bytes
         self._submit(run)
         self._resume_held()
 
@@ -125,6 +136,7 @@ class Flight:
         else:
             self._running[run] = None
             self._waiting += 1
+            self._waiting_bytes += run.made_bytes
 
     def _submit(self, run: StepRun) -> None:
         member = self._member(run)
@@ -203,7 +215,7 @@ class Flight:
                 limit.forget(self)
             del self._running[run]
             self._propagation.end(run)
-        self._waiting = 0
+        self._waiting = self._waiting_bytes = 0
         self._resume_held()
         return len(dropped)
 
@@ -255,6 +267,14 @@ class Flight:
             self._failure = (lineage, error)
         self._cancel_steps()
         self._fail_if_due()
+
+    def _too_far_ahead(self, run: StepRun) -> InferenceError:
+        model, most = self._member(run).copy.config.name, self._crew.most_waiting_bytes
+        return UnavailableError(
+            f"model '{model}' sent a response while more than {most} bytes of those before it waited for steps that "
+            "'max_inflight_requests' holds back (--stream-buffer-size); it should send them within 'execute', where it "
+            "is held back itself"
+        )
 
     def _fail_if_due(self) -> None:
         """Unless something from before the error still runs."""

@@ -10,6 +10,7 @@ from charonia_runtime.core.errors import InternalError, UnavailableError, Unsupp
 from charonia_runtime.core.request import InferenceRequest
 from charonia_runtime.core.scheduling import Ensemble
 from charonia_runtime.core.statistics import ModelStatistics
+from charonia_runtime.core.streams import STREAM_BUFFER_BYTES
 from charonia_runtime.core.validation import refuse_unsupported, validate_tensors
 from charonia_runtime.engine.ensembles.crew import Crew
 from charonia_runtime.engine.ensembles.flight import Flight
@@ -39,13 +40,18 @@ class EnsembleModel:
         *,
         labels: Labels,
         resolve_memory: MemoryResolver | None = None,
+        most_waiting_bytes: int = STREAM_BUFFER_BYTES,
     ) -> None:
-        """`config` is complete; `composing` are the models of the steps, in their order; `labels` the files' own."""
+        """
+        `config` is complete; `composing` are the models of the steps, in their order; `labels` the files' own.
+
+        `most_waiting_bytes` of responses may wait for a limit when a decoupled step sends more of them.
+        """
         self.config = config
         self.version = version
         self.composing = tuple(composing)
         self._admission = Admission(config, resolve_memory)
-        self._crew = Crew(config, ensemble, version, composing, labels)
+        self._crew = Crew(config, ensemble, version, composing, labels, most_waiting_bytes=most_waiting_bytes)
         self._flights: dict[int, Flight] = {}
         """By the identity of their requests."""
         self._idle = asyncio.Event()
@@ -54,7 +60,13 @@ class EnsembleModel:
 
     @classmethod
     async def load(
-        cls, files: ModelFiles, config: ModelConfig, bind: Bind, *, resolve_memory: MemoryResolver | None = None
+        cls,
+        files: ModelFiles,
+        config: ModelConfig,
+        bind: Bind,
+        *,
+        resolve_memory: MemoryResolver | None = None,
+        most_waiting_bytes: int = STREAM_BUFFER_BYTES,
     ) -> "EnsembleModel":
         """
         A version that is ready to serve. Raises InferenceError.
@@ -74,7 +86,10 @@ class EnsembleModel:
         if not isinstance(scheduling, Ensemble):
             raise InternalError(f"model '{config.name}' is no ensemble")
         bound, composing = bind(completed, scheduling)
-        return cls(bound, scheduling, files.version, composing, labels=labels, resolve_memory=resolve_memory)
+        return cls(
+            bound, scheduling, files.version, composing, labels=labels, resolve_memory=resolve_memory,
+            most_waiting_bytes=most_waiting_bytes,
+        )  # fmt: skip
 
     @property
     def statistics(self) -> ModelStatistics:

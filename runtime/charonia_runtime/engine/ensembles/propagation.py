@@ -44,6 +44,11 @@ class StepRun:
         return (*self.lineage, self.responses) if decoupled else self.lineage
 
     @property
+    def made_bytes(self) -> int:
+        """Bytes of the inputs that steps made for it: they are kept until it has run."""
+        return sum(value.tensor.byte_size for _, value in self.inputs if value.tensor is not None and not value.given)
+
+    @property
     def sequence(self) -> SequenceId | None:
         """The sequence that its inputs bring along; the last one's where they differ."""
         found = None

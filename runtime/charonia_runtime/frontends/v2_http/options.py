@@ -58,7 +58,8 @@ class Options:
     stream_buffer_size: int = option(
         STREAM_BUFFER_BYTES,
         "How much of one stream of responses may wait for its client, over HTTP and gRPC alike (bytes). A client that "
-        "is further behind is cut off when its model sends more.",
+        "is further behind is cut off when its model sends more. So much may also wait for a step of an ensemble that "
+        "max_inflight_requests holds back; then the request fails.",
     )
     http_use_ssl: bool = option(False, "Serve over TLS (HTTPS).")
     http_use_ssl_mutual: bool = option(False, "Serve over TLS and demand a certificate from clients.")

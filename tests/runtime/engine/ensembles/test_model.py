@@ -398,6 +398,36 @@ async def test_a_limit_holds_a_decoupled_step_back():
     assert resumed == ["first", "second"]
 
 
+async def test_a_step_that_does_not_wait_for_a_limit_fails_its_request_when_too_much_does():
+    """Behind the one that runs, two rows of 16 bytes may wait; the answers before the error come first."""
+    config, repeat, behind = an_ensemble(REPEAT, most=1), a_model("repeat", decoupled=True), a_model("b")
+    bench = Bench(config, repeat, behind, most_waiting_bytes=31)
+    request = bench.submit()
+    producer = produce(bench, 5)
+    assert not request.sink.responses
+    assert producer.cancelled
+    for number in range(3):
+        bench.answer("b", OUT=ROW + number)
+    assert [bool(response.error) for response in request.sink.responses] == [False, False, False, True]
+    error = request.sink.responses[-1].error
+    assert isinstance(error, UnavailableError)
+    assert "model 'repeat' sent a response while more than 31 bytes of those before it waited" in error.message
+
+    bench["repeat"].end(producer)
+    assert bench.model.in_flight == 0
+
+
+async def test_a_step_may_send_any_number_of_responses_that_do_not_wait_together():
+    config, repeat, behind = an_ensemble(REPEAT, most=1), a_model("repeat", decoupled=True), a_model("b")
+    bench = Bench(config, repeat, behind, most_waiting_bytes=31)
+    request = bench.submit()
+    produce(bench, 3)
+    for _ in range(5):
+        bench.answer("b", OUT=ROW)
+        produce(bench, 1)
+    assert [response.error for response in request.sink.responses] == [None] * 5
+
+
 # --- statistics, labels, life ---
 
 
