@@ -47,7 +47,7 @@ from charonia_runtime.engine.lifecycle.loading import ModelLoader
 from charonia_runtime.engine.lifecycle.polling import RepositoryPoller, Wait
 from charonia_runtime.engine.lifecycle.reading import ModelReader, Override, PolledModel
 from charonia_runtime.engine.lifecycle.repository import ModelRepositories, is_model_name
-from charonia_runtime.engine.options import EVERY_MODEL, ControlMode, EngineOptions
+from charonia_runtime.engine.options import ControlMode, EngineOptions
 from charonia_runtime.engine.registry import ModelRegistry
 from charonia_runtime.engine.shutdown import finish_sequences, stop_models
 from charonia_runtime.logs import table
@@ -152,7 +152,7 @@ class Engine:
                 logger.warning("%s", advice)
         if self._cache is not None:
             await self._cache.start()
-        complete = await self._poller.load_all(self._startup_models())
+        complete = await self._poller.load_all(self._options.startup_models)
         self._log_models()
         self._settled_once = self._registry.all_settled()
         self._started = True
@@ -342,15 +342,6 @@ class Engine:
                 raise
             logger.error("%s", error.message)  # noqa: TRY400 - the operator asked to go on
             self._missing.append(error.message)
-
-    def _startup_models(self) -> Sequence[str] | None:
-        """The models to load first; None for all."""
-        named = self._options.load_model
-        if self._options.control_mode is not ControlMode.EXPLICIT or named == (EVERY_MODEL,):
-            return None
-        if EVERY_MODEL in named:
-            raise InvalidArgumentError("Wildcard model name '*' must be the ONLY startup model if specified at all.")
-        return sorted(set(named))
 
     async def _create(self, polled: PolledModel, version: int) -> ModelCopy:
         begin_ns = time.monotonic_ns()

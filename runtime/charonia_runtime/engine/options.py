@@ -1,6 +1,6 @@
 """What the command line says to the engine: which models to serve, how they are controlled, settings for backends."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -148,6 +148,16 @@ class EngineOptions:
     @property
     def control_mode(self) -> ControlMode:
         return ControlMode(self.model_control_mode.lower())
+
+    @property
+    def startup_models(self) -> Sequence[str] | None:
+        """The models to load first; None for all. Raises InvalidArgumentError where '*' is not alone."""
+        named = self.load_model
+        if self.control_mode is not ControlMode.EXPLICIT or named == (EVERY_MODEL,):
+            return None
+        if EVERY_MODEL in named:
+            raise InvalidArgumentError("Wildcard model name '*' must be the ONLY startup model if specified at all.")
+        return sorted(set(named))
 
     @property
     def auto_complete(self) -> bool:
