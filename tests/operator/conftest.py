@@ -1,4 +1,5 @@
 import itertools
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,27 @@ RULES = Path(__file__).resolve().parents[2] / "charts/charonia/rules.yaml"
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the golden files of the operator anew")
+    parser.addoption("--third", type=int, help="0, 1 or 2: only each third test, of which this is the first one")
+    parser.addoption("--begin-within", type=float, metavar="SECONDS", help="begin no test later than that")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    third = config.getoption("third", None)
+    if third is not None:
+        config.hook.pytest_deselected(items=[item for number, item in enumerate(items) if number % 3 != third % 3])
+        items[:] = items[third % 3 :: 3]
+
+
+@pytest.fixture(scope="session")
+def _latest_begin(request):
+    return time.monotonic() + (request.config.getoption("begin_within", None) or float("inf"))
+
+
+@pytest.fixture(autouse=True)
+def _in_time(_latest_begin):
+    if time.monotonic() > _latest_begin:
+        pytest.skip("no time is left")
 
 
 @pytest.fixture(scope="session")

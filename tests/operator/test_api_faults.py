@@ -71,11 +71,13 @@ def test_a_watch_that_breaks_for_good_ends_the_process(cluster, proxy, operator_
     eventually(lambda: cluster.service()["status"]["readyReplicas"] == 2)
 
 
+_LONG = 60
+"""Seconds; all pauses between tries that kopf has by default are 54."""
 LASTING = [
     (Refusal(503, "ServiceUnavailable"), 3),
     pytest.param(Refusal(429, "TooManyRequests"), 10, marks=pytest.mark.slow),
-    pytest.param(Refusal(503, "ServiceUnavailable"), 120, marks=pytest.mark.slow),
-    pytest.param(Refusal(403, "Forbidden"), 120, marks=pytest.mark.slow),
+    pytest.param(Refusal(503, "ServiceUnavailable"), _LONG, marks=pytest.mark.slow),
+    pytest.param(Refusal(403, "Forbidden"), _LONG, marks=pytest.mark.slow),
 ]
 
 

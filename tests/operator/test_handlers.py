@@ -68,10 +68,11 @@ def test_kopf_gives_up_nowhere_and_waits_for_nothing_endlessly():
 
 
 def test_kopf_keeps_to_itself():
-    """It elects nobody, asks for no rights of its own, and keeps no object that it has told of."""
+    """It elects nobody, makes no Events, asks for no rights of its own, and keeps no object that it has told of."""
     settings = kopf.OperatorSettings()
     configure(settings)
 
+    assert not settings.posting.enabled
     assert settings.peering.standalone
     assert settings.scanning.disabled
     assert settings.queueing.idle_timeout < 1
@@ -84,7 +85,6 @@ def test_children_are_selected_by_the_server():
 
     assert len(settings.watching.label_selectors) == len(kinds()) + 1
     assert set(settings.watching.label_selectors.values()) == {OURS}
-    assert not settings.posting.enabled
 
 
 async def test_events_are_told_as_they_are():

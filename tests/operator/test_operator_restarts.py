@@ -75,7 +75,7 @@ def test_it_finishes_what_a_killed_one_began(cluster, idle_operator):
     assert len(cluster.names("deployments")) == 6
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [2, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_api_server_goes_and_comes_back(cluster, idle_operator, seconds):
     idle_operator.start()
     cluster.apply()
@@ -84,7 +84,7 @@ def test_the_api_server_goes_and_comes_back(cluster, idle_operator, seconds):
     cluster.server.stop_api_server()
     time.sleep(seconds)
     cluster.server.start_api_server()
-    if seconds > 60:
+    if seconds > 30:
         cluster.server.restart_controllers()
     cluster.apply("later")
 
