@@ -22,6 +22,8 @@ _ENCODED_AT_ONCE_BYTES = 32 * 1024
 _PART = 16_384
 """Elements that are rendered by one call, which nothing interrupts: for a millisecond."""
 _OTHER_COUNT = "Shape does not match true shape of 'data' field"
+_TOO_FEW = "Failed to parse 'data' field: shape does not match true shape"
+"""The newest Triton's words for too few elements, without a prefix; in 2.51 they are those of too many."""
 _WITHOUT_JSON = frozenset({DataType.FP16, DataType.BF16})
 
 
@@ -65,12 +67,15 @@ _ELEMENTS = {
 }  # fmt: skip
 
 
-def decode_data(name: str, datatype: DataType, shape: tuple[int, ...], data: Any, maximum_bytes: int) -> memoryview:
+def decode_data(
+    name: str, datatype: DataType, shape: tuple[int, ...], data: Any, maximum_bytes: int, *, newest_rules: bool = True
+) -> memoryview:
     """
     The elements of input `name` in the wire's encoding, read-only; nesting of `data` is not compared with `shape`.
 
     Numbers are narrowed to the data type modulo its size. Raises InferenceError with Triton's text where the data do
-    not fit type or shape, or are larger than `maximum_bytes`. The number of strings is for the engine to check.
+    not fit type or shape, or are larger than `maximum_bytes`; `newest_rules` chooses
+    that for too few elements. The number of strings is for the engine to check.
     """
     if datatype in _WITHOUT_JSON:
         raise InvalidArgumentError(
@@ -81,13 +86,13 @@ def decode_data(name: str, datatype: DataType, shape: tuple[int, ...], data: Any
         raise InvalidArgumentError(f"invalid datatype for input {name}")
     count = _element_count(name, datatype, shape, maximum_bytes)
     if isinstance(data, LargeArray):
-        return _decode_large(datatype, data, count)
+        return _decode_large(datatype, data, count, newest_rules=newest_rules)
     try:
         given = as_array(data)
         if count and datatype is not DataType.BYTES:
             return _decode_numbers(datatype, given, count)
     except InferenceError as error:
-        raise error.with_prefix("Unable to parse 'data': ") from None
+        raise _worded(error, newest_rules=newest_rules) from None
     return _decode_texts(_flat(given)) if count else memoryview(b"")
 
 
@@ -182,13 +187,22 @@ def _decode_numbers(datatype: DataType, data: list[Any], count: int) -> memoryvi
         if first_refused < count:
             raise InternalError(elements.refusal)
     if gathered is None or len(gathered) != count:
-        raise InternalError(_OTHER_COUNT)
+        raise InternalError(_OTHER_COUNT if gathered is None or len(gathered) > count else _TOO_FEW)
     if gathered.itemsize == datatype.item_size:
         return memoryview(gathered).cast("B").toreadonly()
     return bytes_of(np.frombuffer(gathered, dtype=gathered.typecode).astype(datatype.numpy_dtype)).toreadonly()
 
 
-def _decode_large(datatype: DataType, data: LargeArray, count: int) -> memoryview:
+def _worded(error: InferenceError, *, newest_rules: bool) -> InferenceError:
+    """Return the error with what Triton says before it."""
+    if error.message == _TOO_FEW:
+        if newest_rules:
+            return error
+        error = InternalError(_OTHER_COUNT)
+    return error.with_prefix("Unable to parse 'data': ")
+
+
+def _decode_large(datatype: DataType, data: LargeArray, count: int, *, newest_rules: bool) -> memoryview:
     """The same for an array that is read piece by piece. Mistakes in its text come before all others."""
     if not count:
         data.check()
@@ -210,9 +224,9 @@ def _decode_large(datatype: DataType, data: LargeArray, count: int) -> memoryvie
                 array[at : at + len(numbers)] = numbers.astype(datatype.numpy_dtype)
         at += len(numbers)
     if refusal is None and at != count:
-        refusal = InternalError(_OTHER_COUNT)
+        refusal = InternalError(_OTHER_COUNT if at > count else _TOO_FEW)
     if refusal is not None:
-        raise refusal.with_prefix("Unable to parse 'data': ")
+        raise _worded(refusal, newest_rules=newest_rules)
     return bytes_of(array).toreadonly()
 
 

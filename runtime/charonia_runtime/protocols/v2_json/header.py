@@ -159,7 +159,9 @@ class _HeaderReader:
         elif "binary_data_size" in parameters:
             self._place(part, _member("binary_data_size", json_text.as_unsigned, parameters))
         else:
-            part.data = decode_data(name, datatype, part.shape, members["data"], self._maximum_bytes)
+            part.data = decode_data(
+                name, datatype, part.shape, members["data"], self._maximum_bytes, newest_rules=self._newest_rules
+            )
         header.inputs[name] = part
 
     def _place(self, part: InputPart, byte_size: int) -> None:

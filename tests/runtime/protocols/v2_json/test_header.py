@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from charonia_runtime.core.datatypes import DataType
-from charonia_runtime.core.errors import ErrorCode, InferenceError, InvalidArgumentError
+from charonia_runtime.core.errors import ErrorCode, InferenceError, InternalError, InvalidArgumentError
 from charonia_runtime.core.request import ANY_VERSION, InferenceRequest, InferenceResponse, SequenceId
 from charonia_runtime.core.tensor import SharedMemoryRef
 from charonia_runtime.protocols.v2_json import RequestDecoder
-from charonia_runtime.protocols.v2_json.header import OutputForm
+from charonia_runtime.protocols.v2_json.header import OutputForm, read_header
 
 LIMIT = 1_000_000
 NUMERIC = [member for member in DataType if member.item_size and member is not DataType.BF16]
@@ -106,7 +106,7 @@ FAULTS: list[tuple[str, Any, ErrorCode, str]] = [
     ("data-many", {"inputs": [an_input(data=[1, 2, 3, 4, 5])]}, INTERNAL,
      "Unable to parse 'data': Shape does not match true shape of 'data' field"),
     ("data-few", {"inputs": [an_input(data=[1, 2, 3])]}, INTERNAL,
-     "Unable to parse 'data': Shape does not match true shape of 'data' field"),
+     "Failed to parse 'data' field: shape does not match true shape"),
     ("data-many-before-type", {"inputs": [an_input(data=[1, 2, 3, 4, "5"])]}, INTERNAL,
      "Unable to parse 'data': Shape does not match true shape of 'data' field"),
     ("data-fraction", {"inputs": [an_input(data=[1.5, 2, 3, 4])]}, INTERNAL,
@@ -302,3 +302,17 @@ def test_an_output_may_be_requested_once_unless_old_rules_hold() -> None:
     assert refusal({"id": "7", **document}) == (INVALID, "[request id: 7] output 'O' already exists in request")
     request, form = decode_with_form(document, decoder=RequestDecoder(LIMIT, newest_rules=False))
     assert ([output.name for output in request.outputs], form.listed) == (["O"], {"O": False})
+
+
+@pytest.mark.parametrize("count", [4, 40_000])
+def test_too_few_elements_have_words_of_their_own_unless_old_rules_hold(count: int) -> None:
+    text = json.dumps({"inputs": [an_input(shape=[count], data=[7] * (count - 1))]}).encode()
+    found = []
+    for newest_rules in (True, False):
+        with pytest.raises(InternalError) as caught:
+            read_header(text, 0, "simple", LIMIT, newest_rules=newest_rules)
+        found.append(caught.value.message)
+    assert found == [
+        "Failed to parse 'data' field: shape does not match true shape",
+        "Unable to parse 'data': Shape does not match true shape of 'data' field",
+    ]
