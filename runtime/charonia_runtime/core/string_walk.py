@@ -59,14 +59,14 @@ def walk_strings(buffer: memoryview, expected: int, is_wanted: Callable[[], bool
         except struct_error:
             return StringWalk(expected, count + walked, at, length)
         count += block
+        if count >= expected or not is_wanted():
+            break
         run = block
         while run == block and count < expected:
             block = min(expected - count, 2 * block, _LARGEST_RUN)
             run = _run_of(buffer, at, length, block)
             at += run * (size + length)
             count += run
-        if not is_wanted():
-            break
     return StringWalk(expected, count, at, length)
 
 

@@ -91,7 +91,7 @@ class WalkedModel(WrappedModel):
     def submit(self, request: InferenceRequest) -> None:
         for name, batches in self._batched.items():
             tensor = request.inputs.get(name)
-            if tensor is not None and _is_long(tensor, batches=batches):
+            if tensor is not None and tensor.byte_size > _WALKED_AT_ONCE_BYTES and _is_long(tensor, batches=batches):
                 self._hold(request)
                 return
         if self._lines and request.sequence is not None and request.sequence.correlation_id in self._lines:
