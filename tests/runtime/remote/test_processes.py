@@ -17,7 +17,7 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException, shared_memory
 
-from tests.support.processes import ServerProcess, charonia, free_port
+from tests.support.processes import ServerProcess, charonia, free_port, last_message
 from tests.support.python_models import write_model as write_python_model
 from tests.support.repositories import write_model
 
@@ -429,7 +429,7 @@ def test_a_port_that_is_taken(repository):
         flags = (f"--http-port={port}", "--http-address=127.0.0.1", "--allow-grpc=false", "--allow-metrics=false")
         told = [charonia("serve", f"--model-repository={repository}", *flags, *more) for more in ((), (FLAG,))]
     assert [one.returncode for one in told] == [1, 1]
-    assert told[0].stderr.splitlines()[-1] == told[1].stderr.splitlines()[-1]
+    assert last_message(told[0].stderr) == last_message(told[1].stderr)
     assert f"failed to start HTTP service: Unavailable - Socket '127.0.0.1:{port}' already in use" in told[1].stderr
 
 

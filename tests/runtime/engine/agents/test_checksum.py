@@ -11,7 +11,7 @@ from charonia_runtime.core.config import RepositoryAgent
 from charonia_runtime.core.errors import InferenceError, InternalError
 from charonia_runtime.engine.agents import agent_names, require_agents
 from charonia_runtime.engine.agents.checksum import Agent
-from charonia_runtime.engine.inspection import inspect
+from charonia_runtime.engine.inspection import Surroundings, inspect
 from charonia_runtime.engine.lifecycle.file_threads import FileThreads
 from charonia_runtime.engine.lifecycle.loading import ModelLoader
 from charonia_runtime.engine.lifecycle.reading import ModelReader, Override
@@ -54,7 +54,7 @@ async def test_a_model_whose_files_are_not_is_refused(tmp_path, model, caplog):
         await a_loader(tmp_path).load("simple")
 
     assert f"Poll failed for model directory 'simple': {text}" in caplog.messages
-    (fault,) = inspect(ModelRepositories([tmp_path]), load_backend, backend_directory=Path("/nowhere"))
+    (fault,) = inspect(ModelRepositories([tmp_path]), Surroundings(load_backend, Path("/nowhere")))
     assert (fault.field, fault.message) == ("model_repository_agents", text)
 
 
