@@ -1,7 +1,7 @@
 """
 Mutants of a module: copies of its syntax tree that differ from it in one place, as a mistake of a person would.
 
-Not touched: docstrings, annotations, decorators, protocols, what is logged, and texts of several words.
+Not touched: docstrings, annotations, decorators, protocols, what is logged, casts, and texts of several words.
 """
 
 import ast
@@ -96,6 +96,8 @@ class _Places(ast.NodeVisitor):
 
 
 def _is_left_alone(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "cast":
+        return True
     if isinstance(node, ast.JoinedStr | ast.Import | ast.ImportFrom):
         return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'":

@@ -287,6 +287,17 @@ def test_a_lasting_refusal_costs_one_request_a_minute():
     assert world.cluster.events == [("Warning", "SpecInvalid")]
 
 
+def test_only_what_is_the_services_own_and_not_going_already_is_pruned():
+    world = World().ask(networking={"ingress": {}})
+    world.go()
+    ingress = world.cluster.named("Ingress")
+    reference = {**ingress["metadata"]["ownerReferences"][0], "uid": "of-another"}
+    for change in ({"deletionTimestamp": "now"}, {"ownerReferences": [reference]}):
+        world.cluster.add({**ingress, "metadata": {**ingress["metadata"], **change}})
+        world.ask()
+        assert ("delete", "Ingress", "simple") not in world.go()
+
+
 def test_a_deletion_that_is_refused():
     world = World().ask(networking={"ingress": {}})
     world.go()

@@ -69,6 +69,13 @@ class Definition:
         return self.schema
 
 
+def test_more_items_than_the_definition_can_hold():
+    schema = {"type": "array", "maxItems": 2, "items": {"type": "integer"}}
+
+    assert fitted([1, 2, 3], schema) == ([1, 2], [])
+    assert fitted([1, "2", 3], schema) == ([1, 3], ["status[]"])
+
+
 def test_nothing_is_asked_before_a_refusal():
     definition = Definition(older(crd_schema()["properties"]["status"]))
     skew = Skew(definition)

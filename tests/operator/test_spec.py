@@ -26,6 +26,9 @@ from tests.support.inference_services import a_body, a_service
         ({"drain": {"preStopDelaySeconds": 60}}, "spec.drain: preStopDelaySeconds"),
         ({"python": {}}, "spec.python: give requirements"),
         ({"disruption": {"minAvailable": "half"}}, "spec.disruption.minAvailable: must be a whole number or a percentage"),
+        ({"disruption": {"minAvailable": 1, "maxUnavailable": 1}}, "spec.disruption: minAvailable and maxUnavailable exclude"),
+        ({"networking": {"ports": {"http": 8001}}}, "spec.networking.ports: http, grpc and metrics must differ"),
+        ({"modelRepository": {"uri": "s3://b", "integrity": "Manifest"}}, "spec.modelRepository: integrity Manifest needs"),
         ({"networking": {"service": {"labels": {"a": 1}}}}, r"spec.networking.service.labels\[a\]: must be a string"),
     ],
 )  # fmt: skip
@@ -137,3 +140,12 @@ def test_the_kind_of_server(server, kind):
 def test_fields_that_do_not_go_with_the_kind_of_server(spec):
     with pytest.raises(SpecError):
         a_service(**spec)
+
+
+@pytest.mark.parametrize("disruption", [{"minAvailable": 1}, {"maxUnavailable": 1}, {}])
+def test_one_bound_of_a_disruption_is_enough(disruption):
+    assert a_service(disruption=disruption).spec.disruption
+
+
+def test_who_asks_the_bucket_where_nobody_says():
+    assert a_service().spec.model_repository.credentials.source == "Auto"

@@ -98,3 +98,18 @@ def test_a_list_of_some_namespaces_leaves_the_others():
     assert store.pods(KEY)
     assert store.replace(POD, [], store.mark(), ["default"]) == {KEY}
     assert store.pods(KEY) == []
+
+
+def test_what_was_seen_of_a_kind_lives_through_a_list_of_another():
+    """A deletion that came while pods were listed is not undone by the list, although services were listed since."""
+    store = Store()
+    store.put(POD, a_pod("gone"))
+    since = store.mark()
+    store.remove(POD, a_pod("gone"))
+    store.replace(INFERENCE_SERVICE, [], store.mark())
+
+    store.replace(POD, [a_pod("gone")], since)
+
+    assert store.pods(KEY) == []
+    store.replace(POD, [a_pod("gone")], store.mark())
+    assert store.pods(KEY), "a later list tells of it: it has come again"

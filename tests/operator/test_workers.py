@@ -9,7 +9,7 @@ from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
 from charonia_operator.leadership import Leadership
 from charonia_operator.models import ModelWatch
-from charonia_operator.naming import INFERENCE_SERVICE
+from charonia_operator.naming import INFERENCE_SERVICE, POD, SERVICE_LABEL
 from charonia_operator.observation import PodModels
 from charonia_operator.queue import WorkQueue
 from charonia_operator.reconcile import Reconciler
@@ -88,6 +88,50 @@ def test_without_the_services_there_is_nothing_to_do_but_to_wait(workers, status
 
     with pytest.raises(ClusterError):
         workers.survey.look()
+
+
+def test_the_definition_is_waited_for_and_that_is_said_once(workers, monkeypatch, caplog):
+    monkeypatch.setattr(module, "_DEFINITION_SECONDS", 0.0)
+    answers = iter(["no such kind", "no such kind", ""])
+    monkeypatch.setattr(Survey, "can_begin", lambda _: next(answers))
+
+    workers.wait_for_definition()
+
+    assert [message.rpartition(": ")[2] for message in caplog.messages] == ["no such kind"]
+
+
+def test_news_of_children_are_gathered_and_those_of_services_are_not(workers):
+    times, now = [], 100.0
+    workers.queue._clock = lambda: now
+    labels = {"app.kubernetes.io/managed-by": "charonia-operator", SERVICE_LABEL: "simple"}
+    pod = {"kind": "Pod", "metadata": {"name": "a-1", "namespace": "default", "uid": "1", "labels": labels}}
+
+    workers.seen(POD, pod, deleted=False)
+    times.append(workers.queue._plans[KEY].due - now)
+    workers.seen(INFERENCE_SERVICE, a_body(), deleted=False)
+    times.append(workers.queue._plans[KEY].due - now)
+
+    assert times == [1.0, 0.0]
+    assert workers.queue.take(wait=False) == KEY
+    workers.queue.done(KEY)
+    workers.seen(POD, pod, deleted=False)
+    assert workers.queue._plans == {}, "known already"
+    workers.seen(POD, pod, deleted=True)
+    assert KEY in workers.queue._plans
+    assert workers.store.pods(KEY) == []
+
+
+def test_the_end_gives_the_lease_back(workers, monkeypatch):
+    given = []
+    monkeypatch.setattr(Leadership, "give_back", lambda _: given.append(True))
+    workers.start()
+    assert {thread.name for thread in workers._threads} >= {"leadership", "resync"}
+
+    workers.stop(5)
+
+    assert given == [True]
+    assert workers.ailing == ""
+    assert not [thread for thread in workers._threads if thread.is_alive()]
 
 
 def test_a_thread_that_ended_is_told(workers, monkeypatch):
