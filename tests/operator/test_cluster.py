@@ -174,6 +174,7 @@ def test_a_deletion_is_of_one_object_and_not_of_the_next_one_of_its_name(cluster
 
     options = {"preconditions": {"uid": "one"}, "propagationPolicy": "Background"}
     assert server.last == ("DELETE", "/apis/apps/v1/namespaces/n/deployments/a", {}, options)
+    assert server.requests[0][4]["Content-Type"] == server.requests[0][4]["Accept"] == "application/json"
 
 
 @pytest.mark.parametrize("status", [404, 409])

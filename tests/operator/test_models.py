@@ -142,6 +142,11 @@ def test_a_pod_that_never_answers(monkeypatch, flags, told):
     assert answers[0].copy is None
 
 
+@pytest.mark.parametrize("state", ["Ready", "Loading", "Unloading", "Unavailable"])
+def test_each_state_of_a_version(state):
+    assert parse_index([{"name": "a", "version": "1", "state": state.upper()}]) == (ModelState("a", "1", state),)
+
+
 def test_hostile_names_are_cut():
     (model,) = parse_index([{"name": "n" * 10_000, "version": "1" * 10_000, "state": "READY"}])
 

@@ -6,6 +6,7 @@ import pytest
 
 from charonia_operator.allowance import Allowance
 from charonia_operator.cluster import ClusterError
+from charonia_operator.diagnosis import reason_of
 from charonia_operator.models import Target
 from charonia_operator.naming import INFERENCE_SERVICE
 from charonia_operator.observation import CopyProgress, CopyState, ModelState, PodModels
@@ -285,6 +286,20 @@ def test_a_lasting_refusal_costs_one_request_a_minute():
         assert world.go() == []
         assert world.after == 60.0
     assert world.cluster.events == [("Warning", "SpecInvalid")]
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        ("Invalid", "RepositoryInvalid"), ("Denied", "RepositoryDenied"), ("SecretMissing", "SecretMissing"),
+        ("NotFound", "RepositoryNotFound"), ("Empty", "RepositoryEmpty"), ("Unreachable", "RepositoryUnreachable"),
+        ("Drift", "RepositoryChanging"), ("Churning", "RepositoryChanging"), ("IntegrityFailed", "IntegrityFailed"),
+        ("LayoutInvalid", "LayoutInvalid"), ("RevisionMismatch", "RevisionMismatch"), ("DiskTooSmall", "DiskTooSmall"),
+        ("DiskFailed", "DiskFailed"), ("another", "SyncFailed"),
+    ],
+)  # fmt: skip
+def test_the_reason_of_each_cause_of_a_failed_copy(cause, reason):
+    assert reason_of(cause) == reason
 
 
 def test_only_what_is_the_services_own_and_not_going_already_is_pruned():
