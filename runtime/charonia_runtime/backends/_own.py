@@ -65,7 +65,7 @@ def _package(name: str, folder: Path) -> str:
     package = f"charonia_backend_{name.replace('.', '%2e')}"
     known = sys.modules.get(package)
     if known is None or known.__path__ != [str(folder)]:
-        for module in [key for key in sys.modules if key == package or key.startswith(f"{package}.")]:
+        for module in [key for key in list(sys.modules) if key == package or key.startswith(f"{package}.")]:
             del sys.modules[module]
         made = ModuleType(package, f"The backend in {folder}.")
         made.__path__ = [str(folder)]

@@ -1,5 +1,6 @@
 """Session options, and which session an instance gets."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from charonia_runtime.core.config import Accelerator, InstanceKind, Optimization, Placement
 from charonia_runtime.core.errors import InternalError, InvalidArgumentError, UnavailableError
+from charonia_runtime.installation import install_command
 from tests.support import onnx_models
 from tests.support.onnx_loading import Load, Loaded, blank
 
@@ -73,7 +75,7 @@ class TestDevices:
         if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
             pytest.skip("this onnxruntime is the GPU build")
         loaded = load(onnx_models.addition())
-        with pytest.raises(UnavailableError, match=r'no CUDAExecutionProvider.*"charonia\[gpu\]"'):
+        with pytest.raises(UnavailableError, match=rf"no CUDAExecutionProvider.*{re.escape(install_command('gpu'))}"):
             loaded.backend.create_instance(Placement("m_0", InstanceKind.GPU, 0))
 
     def test_openvino_needs_its_build(self, load: Load) -> None:
