@@ -28,11 +28,11 @@ class GcsServer(BucketServer):
         """Keys of objects that were composed of others: they have no MD5."""
         self._checksums: dict[str, str] = {}
 
-    def document(self, account: str = ACCOUNT) -> str:
-        """The JSON key of a service account, as users download it."""
+    def document(self, key: str = "", account: str = ACCOUNT) -> str:
+        """The JSON key of a service account, as users download it; `key` in the place of the one that it has now."""
         return json.dumps({
             "type": "service_account", "project_id": "project", "private_key_id": "1", "client_email": account,
-            "private_key": self.keys[account][0], "client_id": "1", "token_uri": f"{self.url}/token",
+            "private_key": key or self.keys[account][0], "client_id": "1", "token_uri": f"{self.url}/token",
         })  # fmt: skip
 
     def put(self, key: str, body: bytes = b"", part_size: int = 0) -> None:

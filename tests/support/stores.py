@@ -96,9 +96,9 @@ class BucketPlace:
         self.server.keys["AKIDREADER"] = ("another secret", "")
 
     def rotate_credentials(self) -> None:
-        """The account has another key from now on, which its Secret shows as well."""
+        """The account has another key from now on. Its Secret shows it first: who is refused finds the new one."""
+        write_secret(self.credentials, "AKIDSECOND", "second-secret")
         self.server.keys = {"AKIDSECOND": ("second-secret", "")}
-        self.write_credentials()
 
     def _key(self) -> tuple[str, str]:
         key_id, (secret, _) = next(iter(self.server.keys.items()))
@@ -134,8 +134,10 @@ class GcsPlace(BucketPlace):
         self.server.tokens.clear()
 
     def rotate_credentials(self) -> None:
-        self.refuse_credentials()
-        self.write_credentials()
+        key = new_private_key()
+        write_files(self.credentials, {"serviceAccountKey": self.server.document(key)})
+        self.server.keys = {ACCOUNT: (key, "")}
+        self.server.tokens.clear()
 
 
 class AzurePlace(BucketPlace):
@@ -157,8 +159,8 @@ class AzurePlace(BucketPlace):
         self.server.keys["akidreader"] = ("b3RoZXI=", "")
 
     def rotate_credentials(self) -> None:
+        write_secret(self.credentials, "akidreader", "b3RoZXI=")
         self.refuse_credentials()
-        self.write_credentials()
 
 
 def write_secret(folder: Path, key_id: str, secret: str, token: str = "") -> None:
