@@ -3,9 +3,10 @@
 import asyncio
 import os
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import pytest
@@ -87,13 +88,28 @@ def test_those_who_are_idle_for_longest_make_room(count: int, closed: int) -> No
 
 
 @pytest.fixture
-def spend(monkeypatch: pytest.MonkeyPatch) -> Any:
+def no_gaps() -> Iterator[None]:
+    """The free numbers of descriptors follow each other, whatever other tests have closed before."""
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 - numbers, not paths
+    plugs = [os.dup(0)]
+    while plugs[-1] < highest:
+        plugs.append(os.dup(0))
+    os.close(plugs.pop())
+    yield
+    for plug in plugs:
+        os.close(plug)
+
+
+@pytest.fixture
+def spend(monkeypatch: pytest.MonkeyPatch, no_gaps: None) -> Any:
     """What makes descriptors scarce from now on: the next one is the first of the reserve, or of its last half."""
 
     def spend(*, all_of_it: bool = False) -> None:
-        following = os.dup(0)
-        os.close(following)
-        limit = following + (3 if all_of_it else 7)
+        client, server = os.dup(0), os.dup(0)  # the numbers that the ends of the next connection will have
+        os.close(client)
+        os.close(server)
+        wanted = Supply.SPENT if all_of_it else Supply.SCARCE
+        limit = next(most for most in count(server + 2) if supply_at(FakeTransport(server), most) is wanted)
         monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
 
     return spend
@@ -126,7 +142,7 @@ async def test_a_connection_in_the_reserve_leaves_it(spend: Any) -> None:
 
 async def test_a_busy_http_server_answers_once_or_not_at_all(spend: Any) -> None:
     handler = Handler(holds=True)
-    async with serving_http(handler) as connect:
+    async with serving_http(handler) as connect, asyncio.timeout(30):
         _, busy = await connect()
         busy.write(GET)
         await handler.arrived.wait()
