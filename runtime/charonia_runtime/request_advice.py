@@ -26,7 +26,7 @@ _ADVICE = (
         r"inference request batch-size must be <=",
         "send parts of at most max_batch_size, or raise it in config.pbtxt",
     ),
-    (r"Shape does not match true shape of 'data'", "send as many elements as the product of the shape"),
+    (r"[Ss]hape does not match true shape", "send as many elements as the product of the shape"),
     (r"attempt to access JSON non-number as", "send numbers; text needs the type BYTES"),
     (r"Unable to parse 'shape': attempt to access non-existing", 'add "shape": [1, 4] or the like to the input'),
     (
