@@ -24,8 +24,8 @@ from charonia_runtime.wires.http1.messages import (
     status_line,
     whole_refusal,
 )
-from charonia_runtime.wires.http1.patience import Patience
 from charonia_runtime.wires.http1.reader import RequestReader
+from charonia_runtime.wires.http1.stall_watch import StallWatch
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_retiring = False
         self._is_half_closed = False
         self._has_begun_stream = False
-        self._patience = Patience(limits)
+        self._stall_watch = StallWatch(limits)
         self._last_activity = self._loop.time()
         self.exchange: Exchange | None = None
 
@@ -344,18 +344,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def close_if_stalled(self, now: float) -> None:
         """Close if the client takes too long to send its request, to ask the next one, or to take its answer."""
-        patience, transport = self._patience, self._transport
+        watch, transport = self._stall_watch, self._transport
         if transport is None:
             return
-        if patience.ends_writing(now, transport.get_write_buffer_size()):
+        if watch.ends_writing(now, transport.get_write_buffer_size()):
             logger.debug("closed an HTTP connection: its client takes nothing of an answer")
             self.abort()
         elif not self.is_waiting_for_client:
             return
         elif self._reader.is_idle:
-            if patience.ends_idling(now, self._last_activity, has_served=self._has_served):
+            if watch.ends_idling(now, self._last_activity, has_served=self._has_served):
                 self.close()
-        elif patience.ends_reading(
+        elif watch.ends_reading(
             now, self._last_activity, self._reader.delivered, self._reader.received_bytes,
             is_in_head=self._reader.is_in_head,
         ):  # fmt: skip

@@ -8,7 +8,7 @@ _LEAST_BYTES_PER_SECOND: Final = 500
 """A body that comes more slowly than this, on average after the read timeout, is a client that stalls."""
 
 
-class Patience:
+class StallWatch:
     """
     The clocks of one connection; the time is always an argument, in seconds.
 
